@@ -17,8 +17,7 @@ from starlette.testclient import TestClient
 
 from airmixml import Scenario
 from airmixml.errors import RunFolderError
-from airmixml.explore.finished import plain_curve
-from airmixml.explore.run_book import NOTES, RunBook
+from airmixml.explore.run_book import NOTES, RunBook, plain_curve
 from airmixml.reports.folders import read_curve
 from airmixml.runs import run
 

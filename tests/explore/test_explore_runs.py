@@ -17,8 +17,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.explore.finished import plain_curve
-from airmixml.explore.run_book import NOTES, RunBook
+from airmixml.explore.run_book import NOTES, RunBook, plain_curve
 from airmixml.runs import run
 
 LONG = Scenario.preset("paper-iris").with_overrides("radio.slots=400", "learner.epochs=1000000")

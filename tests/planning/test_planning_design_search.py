@@ -13,8 +13,7 @@ from airmixml.data.dataset import RawData
 from airmixml.edge.training import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign, TriedDesign, simplest_of
-from airmixml.planning.table_trial import KINDS, EncodedTable, NoisyDesign, TableKind, make_table
-from airmixml.planning.trials import TableTrial, trial_of
+from airmixml.planning.trials import KINDS, EncodedTable, NoisyDesign, TableKind, TableTrial, make_table, trial_of
 from airmixml.radio.tally import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

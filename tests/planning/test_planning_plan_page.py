@@ -28,14 +28,11 @@ def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> No
     assert "your data may be easier or harder" in str(line)
     assert isinstance(table, Table)
     assert table.title.endswith("mean accuracy in % ± its standard error")
-    assert str(line).startswith("line 2 is recommended and line 3 is this scenario")
+    assert [row[1] for row in table.rows[:3]] == ["", "recommended", "this scenario"]
     console = Console(width=80)
     with console.capture() as captured:
         console.print(table)
-    shown = captured.get()
-    for head in ("model", "rounds", "encoder", "centre", "norm", "labels", "w", "accuracy"):
-        assert f" {head} " in shown
-    assert "not shown: symbols" in " ".join(shown.split())
+    assert "not shown" not in captured.get()
 
 
 def test_lines_that_differ_in_the_norm_that_they_are_clipped_at_say_so() -> None:
@@ -46,4 +43,5 @@ def test_lines_that_differ_in_the_norm_that_they_are_clipped_at_say_so() -> None
     sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
     table, *_ = _tried({"own": tried[1], "best": tried[0], "tried": tried, **sizes}, Scenario.preset("private-iris"))
     assert isinstance(table, Table)
-    assert [row[table.columns.index("clip norm")] for row in table.rows] == ["0.5", "1"]
+    for row, norm in zip(table.rows, ("0.5", "1"), strict=True):
+        assert row[0] == f"clip norm {norm}"

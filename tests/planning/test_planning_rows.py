@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from airmixml.errors import ScenarioError
-from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
+from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
 
 
 def test_assumed_rows_have_the_mean_that_is_assumed() -> None:

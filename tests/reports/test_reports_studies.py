@@ -76,7 +76,7 @@ def test_a_plan_of_masks_is_in_its_report(copy_of: CopyOf, read_page: ReadPage) 
                 "absent": 0.0,
                 "overrides": [],
             },
-            **{"noise_deviation": 1e-4, "epsilon_as_if": 2.5, "gain_db": 0.0},
+            "gain_db": 0.0,
             "noise": {
                 "own_watts": 3.0,
                 "gains_watts": 1.0,

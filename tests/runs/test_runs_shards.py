@@ -22,7 +22,6 @@ from airmixml.audit.auditor import audit_scenario
 from airmixml.audit.settings import AuditSettings
 from airmixml.audit.trials import Keeper
 from airmixml.engines import Engine
-from airmixml.planning.account import account_scenario, epsilon_curves
 from airmixml.scenario import RunContext
 
 Finished = subprocess.CompletedProcess[str]
@@ -130,13 +129,6 @@ def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path)
 
 def _without_seconds(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if not key.endswith("seconds")}
-
-
-def test_an_account_side_by_side_is_the_account(backwards: Engine) -> None:
-    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=300", "mixing.power=max")
-    here, there = (account_scenario(scenario, 4, 3, engine=engine) for engine in (None, backwards))
-    assert here.to_dict() == there.to_dict()
-    assert epsilon_curves(here) == epsilon_curves(there, engine=backwards)
 
 
 @pytest.mark.long

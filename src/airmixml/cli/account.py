@@ -15,7 +15,6 @@ from typer import Context, Option
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, report_lines, show
-from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions
@@ -65,8 +64,6 @@ def account_command(
     brief: Annotated[bool, Option("--brief", help="Print the table without the assumptions.")] = False,
     picture: options.Picture = None,
     no_picture: options.NoPicture = False,
-    engine: options.Engine = "local",
-    jobs: options.Jobs = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Print the epsilon of every accountant against every adversary.
@@ -93,23 +90,22 @@ def account_command(
         )
     else:
         scenario = chosen.settled(may_read=input_dim is None)
-    machines = Engine.of(engine, jobs)
     name = "numbers" if scenario is None else folder_stem(scenario.name, scenario.air)
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
         from airmixml.planning.account import account_numbers, account_scenario, epsilon_curves
 
         if scenario is None:
-            account = account_numbers(**numbers, engine=machines)
+            account = account_numbers(**numbers)
         else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
-            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=machines)
+            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
         if drawn is not None:
             from airmixml.planning.design_figures import draw_account
 
             with writing_to(drawn, option="--picture"):
-                draw_account(account, *epsilon_curves(account, progress=progress, engine=machines), drawn)
+                draw_account(account, *epsilon_curves(account, progress=progress), drawn)
     from airmixml.planning.account_page import account_page
 
     place = {"picture": str(drawn)} if drawn is not None else {}

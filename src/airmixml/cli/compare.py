@@ -17,7 +17,7 @@ from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.toml import folder_stem
-from airmixml.tolerances.impairment_ladder import chosen_ladders
+from airmixml.tolerances.tolerance import chosen_ladders
 from airmixml.wording import plural
 
 _SEEDS, _QUICK_SEEDS = 3, 1  # of tolerances
@@ -134,5 +134,5 @@ def tolerances_command(
         out=found.out,
         write=lambda: write_tolerances(plain, scenario, found.out),
         seconds=found.seconds,
-        kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
+        kept=f"{plural(plain['kept'], 'run')} of {plain['runs']:,}" if plain["kept"] else "",
     )

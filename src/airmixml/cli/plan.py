@@ -116,7 +116,10 @@ def plan_command(
     from airmixml.planning.plan_page import plan_page, write_plan
 
     if drawn is not None and plan.drawable:
-        _draw(plan, scenario, drawn)
+        from airmixml.planning.design_figures import draw_plan
+
+        with writing_to(drawn, option="--picture"):
+            draw_plan(plan, scenario, drawn)
         plain["picture"] = places["picture"] = str(drawn)
     if out is not None:
         with writing_to(out):
@@ -125,13 +128,6 @@ def plan_command(
         plain, places = {**plain, **report_in(out)}, {**places, **report_in(out)}
     hints = ["run it with:", plain["run_with"], *_about_the_file(words, scenario, rows)] if plan.feasible else []
     show(as_json, plain, plan_page(plain, scenario), *hints, *report_lines(places))
-
-
-def _draw(plan: Plan, scenario: Scenario, path: Path) -> None:
-    from airmixml.planning.design_figures import draw_plan
-
-    with writing_to(path, option="--picture"):
-        draw_plan(plan, scenario, path)
 
 
 def with_set(command: Sequence[str], overrides: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
-from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
+from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan
 from airmixml.planning.planned import Plan
 from airmixml.progress import Progress, silent
 from airmixml.radio.system import System
@@ -125,9 +125,20 @@ def plan_part(
         if account is None or scenario.privacy.accountant not in account.asked:
             account = account_part(scenario, (scenario.privacy.accountant,))[1]
         assert account.tally is not None
-        plan = with_own_power(plan, scenario, dimensions, moments, account.tally)
+        sent = account.tally
         verdict = _verdict(scenario, account)
-        plan = replace(plan, verdict=str(verdict["text"]))  # that of the plan is about another power
+        plan = replace(
+            plan,
+            verdict=str(verdict["text"]),
+            power_dbm=sent.transmit_power,
+            energy_joules=sent.energy_joules,
+            worker_energy_joules=sent.energy_joules / scenario.workers.count,
+            noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
+            limited_share=sent.limited_slots / scenario.slots_on_air,
+            snr_inputs_db=math.nan,  # a run has them
+            snr_labels_db=math.nan,
+            contrast_db=math.nan,
+        )
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     seconds = plan.air_seconds if plan.feasible else System.of(scenario, *dimensions).air_seconds
     return {

@@ -1,16 +1,10 @@
-"""Who may ask: a browser on this machine that used a link of this explorer, through its own address alone.
+"""Who may ask: a browser on this machine that used a link of this explorer, through its own address alone."""
 
-Every user of this machine can connect. Without a limit, connections that have not shown the cookie and send nothing
-would use up what the operating system gives a process, and no page would be served any more: a few are kept at once,
-and none for long.
-"""
-
-import asyncio
 import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, quote
 
 import h11
@@ -19,61 +13,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-Client = tuple[str, int]
 
-# So many connections are accepted before those that came before them are read. A browser sends its request as soon as
-# it is connected, so that a flood of others does not push it out.
-ACCEPTED_AT_ONCE: Final = 32
-_MOST: Final = 4 * ACCEPTED_AT_ONCE
-_SECONDS: Final = 5.0
+class QuietProtocol(H11Protocol):
+    """HTTP that prints nothing of requests that are none: everybody on this machine can send them."""
 
-
-class Callers:
-    """Ends connections without the cookie: after some seconds, and the oldest first where there are too many."""
-
-    def __init__(self, most: int = _MOST, seconds: float = _SECONDS) -> None:
-        self._most, self._seconds = most, seconds
-        self._waiting: dict[Client, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}  # the oldest first
-
-    def came(self, client: Client | None, transport: asyncio.Transport) -> None:
-        """Note a new connection."""
-        if client is None:  # it has gone already
-            transport.abort()
-            return
-        loop = asyncio.get_running_loop()
-        self._waiting[client] = transport, loop.call_later(self._seconds, transport.abort)
-        if len(self._waiting) > self._most:
-            oldest = next(iter(self._waiting))
-            self._waiting[oldest][0].abort()
-            self.admit(oldest)
-
-    def admit(self, client: Client | None) -> None:
-        """Limit a connection no more: it has shown the cookie, or has ended."""
-        if client is not None and (kept := self._waiting.pop(client, None)) is not None:
-            kept[1].cancel()
-
-    def protocol(self) -> type[asyncio.Protocol]:
-        """Return what speaks HTTP on each connection and tells of its begin and end."""
-        callers = self
-
-        class Watched(H11Protocol):
-            def connection_made(self, transport: Any) -> None:
-                super().connection_made(transport)
-                callers.came(self.client, transport)
-
-            def data_received(self, data: bytes) -> None:
-                try:
-                    super().data_received(data)
-                except h11.ProtocolError:
-                    self.transport.abort()
-                if self.conn.their_state is h11.ERROR and self.cycle is not None:
-                    self.cycle.disconnected = True  # its answer cannot be sent, which is nothing for the terminal
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                callers.admit(self.client)
-                super().connection_lost(exc)
-
-        return Watched
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except h11.ProtocolError:
+            self.transport.abort()
+        if self.conn.their_state is h11.ERROR and self.cycle is not None:
+            self.cycle.disconnected = True  # its answer cannot be sent
 
 
 LARGEST_BODY_BYTES: Final = 1_100_000  # a scenario file has 1 MB at most
@@ -109,15 +59,9 @@ class Guard:
     a cookie: a report knows its own address and can tell it to another server.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        port: int,
-        admit: Callable[[Any], None] = lambda _client: None,
-        command: str = "airmix explore",
-    ) -> None:
-        """Guard ``app``, which ``command`` serves; ``admit`` is told the client of each request with the cookie."""
-        self._app, self._port, self._admit, self._command = app, port, admit, command
+    def __init__(self, app: ASGIApp, port: int, command: str = "airmix explore") -> None:
+        """Guard ``app``, which ``command`` serves."""
+        self._app, self._port, self._command = app, port, command
         self._another = f"press Enter in the terminal of `{command}` for another, or start it again"
         self.path: Final = f"/{secrets.token_urlsafe(12)}/"
         self._token = secrets.token_urlsafe(24)
@@ -155,14 +99,12 @@ class Guard:
         known = path.startswith(self.path) and any(_same(each, self._token) for each in brought)
         signature, _, file = path[1:].partition("/")
         if file.startswith(_FILES) and _same(signature, self._signature(file)):
-            self._admit(scope.get("client"))
             return None if scope["method"] in ("GET", "HEAD") else self._refused("files can only be read", 405)
         tickets = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("ticket")
         if tickets and path == self.path and scope["method"] == "GET":
             return self._exchange(tickets[0], known=known)
         if not known:
             return self._refused(f"open the link that `{self._command}` printed; {self._another}")
-        self._admit(scope.get("client"))
         refusal = _refusal_of_request(scope["method"], headers)
         return self._refused(*refusal) if refusal else self._elsewhere(path.removeprefix(self.path))
 

@@ -5,16 +5,15 @@ The link is shown to the user alone: in the browser through a private file, in t
 
 import html
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,28 +26,21 @@ if TYPE_CHECKING:
     from airmixml.explore.guard import Guard
 
 
-@contextmanager
-def private_folder() -> Iterator[Path | None]:
-    """Yield a folder that only this user can look into, removed at the end; None where none can be made.
+def private_folder() -> AbstractContextManager[str | None]:
+    """Return a folder that only this user can look into, removed at the end; None where none can be made.
 
     It lies in the home folder, and not hidden: browsers that are confined (snap, Flatpak) see no temporary files.
     """
-    folder = None
     for place in (os.path.expanduser("~"), None):
         with suppress(OSError):
-            folder = Path(tempfile.mkdtemp(prefix="airmix-explore-", dir=place))
-            break
-    try:
-        yield folder
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            return TemporaryDirectory(prefix="airmix-explore-", dir=place, ignore_cleanup_errors=True)
+    return nullcontext()
 
 
-def open_link(link: str, folder: Path) -> None:
+def open_link(link: str, folder: str) -> None:
     """Open the link in a browser, whose command line, which all users can read, names only a file in the folder."""
     address = html.escape(link)
-    page = folder / "explorer.html"
+    page = Path(folder, "explorer.html")
     with open(page, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         file.write(
             f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
@@ -147,17 +139,15 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
     with _of_extra():
         import uvicorn
 
-        from airmixml.explore.guard import ACCEPTED_AT_ONCE, Callers, Guard
-    callers = Callers()
-    guard = Guard(app, listener.getsockname()[1], callers.admit, command)
+        from airmixml.explore.guard import Guard, QuietProtocol
+    guard = Guard(app, listener.getsockname()[1], command)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http=callers.protocol(),
+        http=QuietProtocol,
         ws="none",
-        backlog=ACCEPTED_AT_ONCE,
         proxy_headers=False,  # there is none, and a client could say that it is another
-        log_level="error",  # everybody on this machine can send what is no HTTP
+        log_level="error",
         access_log=False,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
         server_header=False,

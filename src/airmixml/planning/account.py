@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from airmixml.arrays import watts_to_dbm
-from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.planning.asked_design import AskedDesign
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
     Design,
     GaussianSlots,
     PrivacyStatement,
+    Question,
     Release,
     Sensitivity,
     Server,
     calibrate_power,
     certified_epsilon,
     facts,
+    state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.design import binomial_quantile
+from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import accountant_named
+from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.masking import masking_of
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
@@ -52,9 +55,15 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account(AskedDesign):
+class Account:
     """One design under every accountant and adversary."""
 
+    design: Design  # what is sent
+    adjacency: str  # which neighbours
+    slots_delta: float  # what the slots may spend of delta; the rest is that of a mean estimated before them
+    rounds: int = 0  # of all slots, the last ones that carry gradients
+    centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
+    target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
     name: str  # of the scenario, or "numbers"
     adversaries: tuple[Adversary, ...]  # against whom it is stated
     delta: float  # of all statements
@@ -63,16 +72,50 @@ class Account(AskedDesign):
     seed: int = 0  # of that schedule
     in_watts: bool = True  # plain numbers have no unit
     air: Air = field(default_factory=Air)
-    statements: list[PrivacyStatement]
-    refusals: dict[tuple[str, str], str]  # (adversary, accountant) to why that accountant cannot treat it
+    statements: list[PrivacyStatement] = field(default_factory=list)
+    # (adversary, accountant) to why that accountant cannot treat it
+    refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
     advice: str = ""  # where gain errors leave much of masks, what to do; see ``times_the_noise``
     unit: str = _UNIT  # whose privacy all other statements are about, in words
 
+    def ask(self, accountants: Sequence[str]) -> Account:
+        """Fill in what these accountants state about every adversary, or why they state nothing."""
+        for adversary, accountant in product(self.adversaries, accountants):
+            try:
+                self._ask(adversary, accountant)
+            except PrivacyError as problem:
+                self.refusals[adversary.name, accountant] = str(problem)
+        return self
+
+    def _ask(self, adversary: Adversary, accountant: str) -> None:
+        if why := self._question(adversary, accountant).refusal(self.design):
+            raise PrivacyError(why)
+        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
+        asked["better"] = (adversary.name, accountant) == self.target
+        stated = state_privacy(self.design, adversary, accountant, **asked)
+        if self.centring is None:
+            self.statements.append(with_any_schedule(stated, self.design, adversary))
+        else:
+            self.statements.append(with_centring(stated, self.centring))
+
+    def _question(self, adversary: Adversary, accountant: str) -> Question:
+        return Question(adversary=adversary, accountant=accountant, adjacency=self.adjacency, delta=self.slots_delta)
+
+    def epsilon_after(self, slots: int, adversary: Adversary, accountant: str) -> float:
+        """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
+        try:
+            value, view = self._question(adversary, accountant).epsilon(self.design.with_slots(slots, self.rounds))
+        except PrivacyError:
+            return math.nan
+        if self.centring is None or math.isnan(value):
+            return value
+        left = left_of(self.slots_delta, view)
+        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
+
     @property
     def title(self) -> str:
-        """Its name, with the air where that is not the ideal one."""
         return titled(self.name, self.air)
 
     @property
@@ -202,13 +245,11 @@ def account_scenario(
     ledger: bool = False,
     accountants: Sequence[str] | None = None,
     progress: Progress = silent,
-    engine: Engine | None = None,
 ) -> Account:
     """Return the account of a scenario by all accountants, or by those that are named.
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
-    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
-    ``engine`` that is not this process asks accountants side by side.
+    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
     """
     privacy, policy = scenario.privacy, scenario.mixing.power_policy
     if masking := masking_of(scenario):
@@ -227,16 +268,6 @@ def account_scenario(
     names = ADVERSARIES.names_with(privacy.adversary)
     names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
-    asked = AskedDesign(
-        design=design,
-        adjacency=privacy.adjacency,
-        slots_delta=slots_target(scenario)[1],
-        rounds=scenario.learner.rounds,
-        centring=None if tally is None else tally.centring,
-        target=(privacy.adversary, privacy.accountant),
-    )
-    accountants = ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants
-    statements, refusals = asked.answers(adversaries, engine, accountants)
     row = plan_row_privacy(
         scenario,
         holding,
@@ -244,8 +275,13 @@ def account_scenario(
     )
     unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
     unit = unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own"
-    return Account(
-        **vars(asked),
+    account = Account(
+        design=design,
+        adjacency=privacy.adjacency,
+        slots_delta=slots_target(scenario)[1],
+        rounds=scenario.learner.rounds,
+        centring=None if tally is None else tally.centring,
+        target=(privacy.adversary, privacy.accountant),
         name=scenario.name,
         adversaries=adversaries,
         delta=privacy.delta,
@@ -253,13 +289,12 @@ def account_scenario(
         tally=tally,
         seed=scenario.seed,
         air=scenario.air,
-        statements=statements,
-        refusals=refusals,
-        what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(statements),
         row=row,
         advice=scenario.privacy.noise_kind.advice(scenario),
         unit=unit,
-    )
+    ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
+    rows = what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements)
+    return replace(account, what_if=rows)
 
 
 def account_numbers(
@@ -276,7 +311,6 @@ def account_numbers(
     sampling: str = "without-replacement",
     max_participations: int = 0,
     colluders: int = 0,
-    engine: Engine | None = None,
 ) -> Account:
     """Return the account of equal slots given by plain numbers, without radio or data.
 
@@ -309,30 +343,26 @@ def account_numbers(
             unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
-    design, against = unit.scaled(factor), tuple(adversaries.values())
-    asked = AskedDesign(design=design, adjacency=adjacency, slots_delta=delta)
-    statements, refusals = asked.answers(against, engine, ACCOUNTANTS.names)
-    return Account(
-        **vars(asked),
+    account = Account(
+        design=unit.scaled(factor),
+        adjacency=adjacency,
+        slots_delta=delta,
         name="numbers",
-        adversaries=against,
+        adversaries=tuple(adversaries.values()),
         delta=delta,
         power=power,
         in_watts=False,
-        what_if=better_receivers(statements),
-        statements=statements,
-        refusals=refusals,
-    )
+    ).ask(ACCOUNTANTS.names)
+    return replace(account, what_if=better_receivers(account.statements))
 
 
 def epsilon_curves(
-    account: Account, *, progress: Progress = silent, engine: Engine | None = None
+    account: Account, *, progress: Progress = silent
 ) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
     """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
 
     Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
-    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN. The
-    ``engine`` is that of ``account_scenario``.
+    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
@@ -342,15 +372,12 @@ def epsilon_curves(
         if each.name != "release":
             stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
         pairs += [(each, statement.accountant) for statement in stated]
-    points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    asked = AskedDesign(
-        **{each.name: getattr(account, each.name) for each in fields(AskedDesign)}
-    )  # what is sent, no more
-    values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), asked, points)
-    for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
-        progress("epsilon against slots", done // len(pairs), len(slots))
-        curves.setdefault((adversary.name, accountant), []).append(value)
+    for done, count in enumerate(slots.tolist()):
+        progress("epsilon against slots", done, len(slots))
+        for adversary, accountant in pairs:
+            value = account.epsilon_after(count, adversary, accountant)
+            curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     own = slots.tolist().index(account.design.slots)
     for stated_one in account.statements:

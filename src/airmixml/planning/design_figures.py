@@ -68,18 +68,16 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
-    """Draw designs at the same privacy: signal and energy, signal and alpha, learning noise, accuracy, if known."""
+    """Draw designs at the same privacy: signal and energy, and accuracy or, where that is not known, learning noise."""
     privacy, found = scenario.privacy, plan.recommended
-    panels = [partial(_energy, plan=plan, scenario=scenario), partial(_dispersion, plan=plan, scenario=scenario)]
-    panels = panels if plan.options else []
-    if found is not None:
-        panels.append(partial(_learning_noise, found=found))
+    panels = [partial(_energy, plan=plan, scenario=scenario)] if plan.options else []
     if found is not None and found.rehearsal is not None:
         panels.append(partial(_accuracy, rehearsal=found.rehearsal))
+    elif found is not None:
+        panels.append(partial(_learning_noise, found=found))
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    rows = -(-len(panels) // 2)
-    figure = new_figure(13.5, 5 * rows, f"{plan.title}: designs with {target}")
-    for axis, draw in zip(figure.subplots(rows, min(len(panels), 2), squeeze=False).flat, panels, strict=False):
+    figure = new_figure(7 * len(panels), 5, f"{plan.title}: designs with {target}")
+    for axis, draw in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
         draw(axis)
     return saved(figure, path)
 
@@ -100,23 +98,6 @@ def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
 
 def _places(options: list[Option]) -> tuple[list[float], list[float]]:
     return [option.energy_joules for option in options], [option.snr_inputs_db for option in options]
-
-
-def _dispersion(axis: Axes, plan: Plan, scenario: Scenario) -> None:
-    for size in sorted({option.scheduled for option in plan.options}):
-        line = sorted(
-            (option.alpha, option.snr_inputs_db, option.contrast_db)
-            for option in plan.options
-            if option.scheduled == size and option.slots == scenario.radio.slots
-        )
-        if not line:
-            continue
-        alphas, snr, contrast = zip(*line, strict=True)
-        (drawn,) = axis.plot(alphas, snr, marker=".", label=f"{plural(size, 'worker')} per slot")
-        axis.plot(alphas, contrast, color=drawn.get_color(), linestyle=":")
-    axis.set(xscale="log", xlabel="alpha", ylabel="dB per slot, inputs")
-    title = f"SNR (solid), contrast (dotted), {plural(scenario.radio.slots, 'slot')}"
-    finish_axis(axis, title, size=12, legend=8, **_BESIDE)
 
 
 def _is_own(option: Option, scenario: Scenario) -> bool:

@@ -13,8 +13,13 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
+from airmixml.impairments.fading import worker_path_gain
+from airmixml.radio.noise import expected_noise
+from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.system import System
 from airmixml.scenario import Scenario
+from airmixml.workers import Signal, encoded_dim
 
 # Designs are as good as another that is better by no more than this, in accuracy, or than chance may make of it.
 _WORTH: Final = 0.003
@@ -84,7 +89,6 @@ class TriedDesign:
         return more <= max(worth, error)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one flat table of plain values."""
         found = {name: getattr(self, name) for name in ("accuracy", "error", "uplink_symbols", "air_seconds")}
         return {**asdict(self.design), **found}
 
@@ -132,12 +136,33 @@ class DesignSearch:
         return f"the most accurate design is {more:.1f} ± {chance:.1f} points better; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes", "basis")}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
         told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
         return {**found, **sizes, **told, "tried": [each.to_dict() for each in self.tried]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyDesign:
+    """A design with what a trial needs of its noise, which is the same on every table."""
+
+    scenario: Scenario
+    signal: Signal  # what a worker sends before the rounds
+    variance: float  # of the noise on each averaged moment, all workers sending with equal shares
+    round_variance: float  # of the noise on each number of the mean of what workers send in a round
+
+    @classmethod
+    def of(cls, scenario: Scenario, inputs: int, classes: int, distance_metres: Doubles) -> Self:
+        """Return the scenario with the noise that its privacy target leaves, for tables of so many inputs."""
+        radio, system = scenario.radio, System.of(scenario, encoded_dim(scenario.workers, inputs), classes)
+        gain = worker_path_gain(scenario, distance_metres) ** 2
+        limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
+        asked_watts = private_received_watts(scenario, system.sensitivity, distance_metres, quickly=True)
+        of_slot, of_round = (min(asked_watts * each, limit_watts) for each in (1.0, system.round_strength))
+        noise = expected_noise(scenario).total_watts / 2.0 / radio.scheduled**2
+        variances = {"variance": noise / of_slot / radio.slots, "round_variance": noise / of_round}
+        return cls(scenario=scenario, signal=system.signal, **variances)
 
 
 class Trial(ABC):

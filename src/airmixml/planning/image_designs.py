@@ -21,8 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.planning.design_search import TableDesign, Trial, TriedDesign
-from airmixml.planning.table_trial import NoisyDesign
+from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario

@@ -26,7 +26,7 @@ from airmixml.privacy import Sensitivity
 from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
 from airmixml.radio.system import System, sensitivity_of
-from airmixml.registries import ADVERSARIES, SCHEDULES
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, SCHEDULES
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -209,17 +209,18 @@ class DesignScorer:
         symbols = System.of(self.scenario, signal.features, signal.classes).symbols_of(signal)
         return sending.slots * max(slot_seconds, symbols / SYMBOLS_PER_SECOND)
 
-    def noise(self, sending: SendingPlan, *, guess: bool = False) -> LearningNoise | None:
+    def noise(self, sending: SendingPlan) -> LearningNoise | None:
         """Return the learning noise at the privacy target; None where the target cannot be kept.
 
         The accountant is asked once for |N_t|, T and schedule; for other weights and for what is sent the power is
-        scaled by what a worker can move. ``exact_noise`` asks again. With ``guess`` a guess at the answer will do.
+        scaled by what a worker can move. Of an accountant without a closed form, which takes a second, the answer is
+        guessed. ``exact_noise`` asks again.
         """
         policy = "equalmix" if sending.policy == "dirmix" else sending.policy
         reference = replace(
             sending, sends=self.own.sends, label_weight=self.own.label_weight, policy=policy, alpha=None
         )
-        watts = self._watts(reference, guess=guess)
+        watts = self._watts(reference, guess=not ACCOUNTANTS.load(self.scenario.privacy.accountant).closed_form)
         if watts is None:
             return None
         return self._noise_at(sending, watts * self._squared_move(reference) / self._squared_move(sending))

@@ -10,7 +10,6 @@ from airmixml.arrays import ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import silent_share
 from airmixml.planning.sizing import Sizing
-from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.masking import (
     above_thermal_db_of,
     enough_absent,
@@ -20,25 +19,12 @@ from airmixml.radio.masking import (
     most_recoverable_share,
     times_the_noise,
 )
-from airmixml.radio.noise import ExpectedNoise, expected_noise
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """What another assumption costs: noise over signal in the sum, in dB more than as planned; infinite: impossible."""
-
-    name: str
-    override: str
-    noise_db: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {**vars(self), "noise_db": self.noise_db if math.isfinite(self.noise_db) else None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,21 +41,12 @@ class MaskPlan:
     times_the_noise: float  # what that makes of the noise in the sum, over exact gains; 1 without masks
     advice: str  # what to do about it; empty where it does little
     absent: float  # share of the workers that do not send
-    noise: ExpectedNoise  # in the sum, by where it comes from
-    noise_deviation: float  # of a symbol of the mean over all workers, in units of a worker's own symbol
-    epsilon_as_if: float  # that at which the receiver's noise alone, against the server, would be as strong
-    costs: tuple[Cost, ...]  # of colluders, and of absent workers
+    noise: dict[str, Any]  # in the sum, by where it comes from
+    # What other assumptions on colluders and absent workers cost: "name", "override", and "noise_db", the noise over
+    # signal in the sum, in dB more than as planned (None: impossible).
+    costs: tuple[dict[str, Any], ...]
     overrides: tuple[str, ...]  # what would leave less noise
     gain_db: float  # how much less
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            **vars(self),
-            "noise": self.noise.to_dict(),
-            "costs": [each.to_dict() for each in self.costs],
-            "overrides": list(self.overrides),
-        }
 
 
 def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
@@ -86,14 +63,10 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
     added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
     sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
-    power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
-    deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
-    move = sizing.system.sensitivity.squared_move(scenario.privacy.adjacency, "none")
-    typical = radio.slots * radio.scheduled / scenario.workers.count
-    mu = math.sqrt(typical * received_watts * move / (noise.total_watts / 2.0))
     costs = tuple(_costs(sizing, noise.total_watts / received_watts))
-    better = min(costs, key=lambda cost: cost.noise_db, default=None)
-    gain_db = 0.0 if better is None or better.override.startswith("privacy.colluders") else -better.noise_db
+    possible = [cost for cost in costs if cost["noise_db"] is not None]
+    better = min(possible, key=lambda cost: cost["noise_db"], default=None)
+    gain_db = 0.0 if better is None or better["override"].startswith("privacy.colluders") else -better["noise_db"]
     return MaskPlan(
         degree=0 if masking.graph is None else masking.graph.degree,
         mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
@@ -105,16 +78,14 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
         advice=scenario.privacy.noise_kind.advice(scenario),
         absent=silent_share(scenario),
-        noise=noise,
-        noise_deviation=deviation,
-        epsilon_as_if=gaussian_epsilon(mu, scenario.privacy.delta),
+        noise=noise.to_dict(),
         costs=costs,
-        overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
+        overrides=(better["override"],) if better is not None and gain_db > _WORTH_DB else (),
         gain_db=gain_db,
     )
 
 
-def _costs(sizing: Sizing, planned: float) -> list[Cost]:
+def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:
     """Return what colluders, and recovering masks or not, cost; ``planned`` is noise over received power now."""
     scenario = sizing.scenario
     privacy, seats = scenario.privacy, scenario.radio.scheduled
@@ -134,8 +105,10 @@ def _costs(sizing: Sizing, planned: float) -> list[Cost]:
         try:
             other = scenario.with_overrides(override)
             watts = private_received_watts(other, sizing.system.sensitivity, quickly=True)
-            noise_db = float(ratio_to_db(expected_noise(other, sizing.signal_loss).total_watts / watts / planned))
+            noise_db: float | None = float(
+                ratio_to_db(expected_noise(other, sizing.signal_loss).total_watts / watts / planned)
+            )
         except AirMixError:
-            noise_db = math.inf
-        found.append(Cost(name=name, override=override, noise_db=noise_db))
+            noise_db = None
+        found.append({"name": name, "override": override, "noise_db": noise_db})
     return found

@@ -43,7 +43,6 @@ from airmixml.radio.power_calibration import private_received_watts, slots_targe
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.radio.tally import Tally
 from airmixml.registries import ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim, encoder_of
@@ -191,32 +190,6 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
             planned_holding(scenario),
             lambda copies: row_statements(scenario, design, copies, mean_slot),
         ),
-    )
-
-
-def with_own_power(
-    plan: Plan, scenario: Scenario, dimensions: tuple[int, int], moments: InputMoments, sent: Tally
-) -> Plan:
-    """Return the plan with what the scenario's own power takes and brings in place of the planned one.
-
-    Args:
-        plan: whose power meets the target, whatever the scenario's own does.
-        scenario: whose power policy keeps no target.
-        dimensions: d_X and d_Y.
-        moments: what is assumed of an input symbol.
-        sent: the rehearsal of all slots with the scenario's own power.
-    """
-    sizing = Sizing(scenario, *dimensions)
-    setting = AirSetting.of(scenario, *dimensions, sizing.distance_metres)
-    draws = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS]).numpy()
-    return replace(
-        plan,
-        power_dbm=sent.transmit_power,
-        energy_joules=sent.energy_joules,
-        worker_energy_joules=sent.energy_joules / scenario.workers.count,
-        noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
-        limited_share=sent.limited_slots / scenario.slots_on_air,
-        **_signal(sizing, moments, draws.power_scale_watts, draws.ratios, named=True),
     )
 
 

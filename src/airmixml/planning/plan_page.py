@@ -12,7 +12,7 @@ from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.cards import claimed_card
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
-from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
+from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
 from airmixml.radio.links import acquisition_rows, link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
@@ -262,7 +262,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
     parts = {"workers' own": "own", "gain errors": "gains", "absent workers": "absent", "receiver": "receiver"}
     shares = {name: noise[f"{key}_watts"] / noise["total_watts"] for name, key in parts.items()}
     felt = f", which leaves {times:.3g} times the noise of exact gains" if times > 1.0 else ""
-    as_if = f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone"
     rows = [("workers' noise", f"{masks['above_thermal_db']:.1f} dB above the receiver's in the sum")]
     if masks["degree"]:
         told = f"{masks['degree']:,} per worker, {masks['neighbours']:,} or more of them shared with honest ones"
@@ -271,7 +270,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
         ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
         ("gains", f"err by {masks['gain_error']:.2%}{felt}; {masks['absent']:.1%} of the workers do not send"),
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
-        ("as if", as_if),
     ]
     for each in masks["costs"]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
@@ -349,30 +347,32 @@ def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     own, best = rehearsal["own"], rehearsal["best"]
     others = [each for each in shown.values() if each not in (own, best)][: _MOST_LINES - 2]
     kept = [each for each in rehearsal["tried"] if each in (own, best) or each in others]
-    cells = [_cells(each) for each in kept]
-    alike = {name: cell for name, cell in cells[0].items() if len({each[name] for each in cells}) == 1}
-    names = [name for name in cells[0] if name not in alike]
-    rows = (
-        (f"{line}", _accuracy(each).removesuffix(" %"), *(cell[name] for name in names), f"{each['uplink_symbols']:,}")
-        for line, (each, cell) in enumerate(zip(kept, cells, strict=True), start=1)
+    cells, marks = [_cells(each) for each in kept], ((own, "this scenario"), (best, "recommended"))
+    differ = [name for name in cells[0] if len({each[name] for each in cells}) > 1]
+    rows = tuple(
+        (
+            ", ".join(f"{name} {cell[name]}" for name in differ),
+            ", ".join(mark for design, mark in marks if design == each),
+            _accuracy(each).removesuffix(" %"),
+            f"{each['uplink_symbols']:,}",
+        )
+        for each, cell in zip(kept, cells, strict=True)
     )
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
     on = f"{rehearsal['basis']} of {size}"
     if "measured_on" in rehearsal:
         on = f"{rehearsal['tables']} {'runs' if of_images else 'splits'} of {rehearsal['measured_on']}"
-    columns = ("#", "accuracy", *(name.removeprefix("label weight ") for name in names), "symbols")
     title = f"Tried on {on}: mean accuracy in % ± its standard error"
-    yield Table(title=title, columns=columns, rows=tuple(rows), spare=("symbols",))
-    same = f"line {kept.index(own) + 1} is this scenario"
-    notes = [same if own == best else f"line {kept.index(best) + 1} is recommended and {same}"]
-    notes += [f"all lines: {', '.join(f'{name} {cell}' for name, cell in alike.items())}"] if alike else []
+    yield Table(title=title, columns=("design", "", "accuracy", "symbols"), rows=rows, words=2)
+    notes = []
     if "measured_on" not in rehearsal:
         notes.append("accuracies are of synthetic tables: your data may be easier or harder")
         if rehearsal["rows"] < scenario.workers.count:
             notes.append(f"the noise is that of {scenario.workers.count:,} rows")
     elif of_images:
         notes.append("on other images accuracies differ, and the order of designs may")
-    yield "; ".join(notes)
+    if notes:
+        yield "; ".join(notes)
 
 
 def _why(found: Plain, rehearsal: Plain | None) -> str:

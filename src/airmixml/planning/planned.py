@@ -100,14 +100,13 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """Its name, with the air where that is not the ideal one."""
         return titled(self.name, self.air)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
-        apart = {name: getattr(self, name) for name in ("recommended", "of_recommended", "masks")}
+        apart = {name: getattr(self, name) for name in ("recommended", "of_recommended")}
         plain = {
-            **asdict(replace(self, recommended=None, of_recommended=None, masks=None, row=None)),
+            **asdict(replace(self, recommended=None, of_recommended=None, row=None)),
             **{name: part and part.to_dict() for name, part in apart.items()},
             "air": keys_in_force(self.air),
             **({} if self.row is None else self.row.to_dict()),

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.progress import Progress, silent
-from airmixml.registries import ACCOUNTANTS, SCHEDULES
+from airmixml.registries import SCHEDULES
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from airmixml.planning.design_search import DesignSearch
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
-_COARSE: Final = 4.0
+_STEP: Final = 3.0  # of |N_t| and T
+_MOST_EXACT: Final = 8  # of those that were tried are checked with the accountant's own word
 _WEIGHTS: Final = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _ALPHAS: Final = (1.0, 1e2, 1e4)
 # A thousand times the air time must bring 1.4 % less noise: else the shorter design is taken.
 _AIR_EXPONENT: Final = 0.002
 # Designs this near to the best are as good as it.
 _AS_GOOD: Final = 1.025
-_FINEST_STEP: Final = 1.2
-# Accountants without a closed form are asked at most so often in total.
-_MOST_QUESTIONS: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +38,6 @@ class LearningOption:
     rounds: int = 0  # of gradients after the slots, counted in time and energy; the learning noise is without them
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the option as one flat table of plain values."""
         flat = {**vars(self.sending), **{name: value for name, value in vars(self).items() if name != "sending"}}
         return {name: value for name, value in flat.items() if not (isinstance(value, float) and math.isinf(value))}
 
@@ -76,8 +73,8 @@ def recommend(
 ) -> Recommendation | None:
     """Return what workers should send to leave a closed-form learner with the least noise.
 
-    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time on the
-    air: ``max_air_seconds``, by default an hour, or what the scenario takes if that is more.
+    A grid of |N_t| and T is scored, each with the best label weight and shares. None where nothing fits into the time
+    on the air: ``max_air_seconds``, by default an hour, or what the scenario takes if that is more.
     """
     own, own_seconds = scorer.own, scorer.air_seconds(scorer.own)
     limit = max(own_seconds, DEFAULT_AIR_SECONDS) if max_air_seconds is None else max_air_seconds
@@ -87,7 +84,9 @@ def recommend(
         return None
     # The accountant's own word on what was scaled or guessed so far, the most promising first.
     ranked = sorted(found, key=lambda sending: search.cost(sending, found[sending]))
-    exact = {sending: noise.total for sending in ranked[:4] if (noise := scorer.exact_noise(sending)) is not None}
+    exact = {
+        sending: noise.total for sending in ranked[:_MOST_EXACT] if (noise := scorer.exact_noise(sending)) is not None
+    }
     own_noise = scorer.exact_noise(own)
     own_total = math.inf if own_noise is None else own_noise.total
     if own_seconds <= limit and math.isfinite(own_total):
@@ -130,13 +129,12 @@ def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
 
 
 class _Search:
-    """Finds sending plans with little learning noise; asks accountants without a closed form seldom."""
+    """Scores sending plans by their learning noise."""
 
     def __init__(self, scorer: DesignScorer, limit_seconds: float) -> None:
         self._scorer, self._limit_seconds = scorer, limit_seconds
         self._workers = scorer.scenario.workers.count
         privacy = scorer.scenario.privacy
-        self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
         sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
         if scorer.scenario.workers.several_rows or scorer.given.learner.rounds:
             sends = ("moments",)
@@ -160,50 +158,17 @@ class _Search:
     def run(self, progress: Progress) -> dict[SendingPlan, float]:
         """Return what was tried, with its learning noise."""
         found: dict[SendingPlan, float] = {}
-        starts: list[tuple[SendingPlan, float]] = []
-        steps = len(self._kinds) + 1
         for done, (sends, schedule) in enumerate(self._kinds):
-            progress("designs", done, steps)
-            scored = self._scored(self._grid(sends, schedule), guess=self._guess_first)
-            if not self._guess_first:
-                found.update(scored)
-            if scored:
-                starts.append(min(scored.items(), key=lambda item: self.cost(*item)))
-        progress("designs", steps - 1, steps)
-        starts.sort(key=lambda item: item[1])
-        questions = _MOST_QUESTIONS if self._guess_first else math.inf
-        for start, _ in starts[:2]:
-            questions -= self._climb(start, found, questions)
-        progress("designs", steps, steps)
+            progress("designs", done, len(self._kinds))
+            found.update(self._scored(self._grid(sends, schedule)))
+        progress("designs", len(self._kinds), len(self._kinds))
         return found
-
-    def _climb(self, start: SendingPlan, found: dict[SendingPlan, float], questions: float) -> int:
-        """Go to better neighbours until there is none; return how many |N_t| and T were asked for."""
-        scored = self._scored([start], guess=False)
-        asked, step = 1, 2.0
-        found.update(scored)
-        if not scored:
-            return asked
-        ((here, least),) = scored.items()
-        while step > _FINEST_STEP and asked < questions:
-            around = [each for each in self._neighbours(here, step) if each not in found]
-            around = around[: int(min(questions - asked, len(around)))]
-            asked += len(around)
-            scored = self._scored(around, guess=False)
-            found.update(scored)
-            least_cost = self.cost(here, least)
-            better = [item for item in scored.items() if self.cost(*item) < least_cost]
-            if better:
-                here, least = min(better, key=lambda item: self.cost(*item))
-            else:
-                step = math.sqrt(step)
-        return asked
 
     def _grid(self, sends: str, schedule: str) -> Iterator[SendingPlan]:
         """Yield designs with equal shares whose |N_t| and T are some powers apart, as far as time allows."""
         base = replace(self._scorer.own, sends=sends, schedule=schedule, policy="equalmix", alpha=None)
-        sizes = _powers(_COARSE, 1 if sends == "moments" else 2, self._workers)
-        for size, slots in product(sizes, _powers(_COARSE, 1, self._most_slots(base))):
+        sizes = _powers(_STEP, 1 if sends == "moments" else 2, self._workers)
+        for size, slots in product(sizes, _powers(_STEP, 1, self._most_slots(base))):
             yield replace(base, scheduled=size, slots=slots)
 
     def _most_slots(self, sending: SendingPlan) -> int:
@@ -211,30 +176,13 @@ class _Search:
         one_slot = self._scorer.air_seconds(replace(sending, slots=1))
         return min(int(self._limit_seconds / one_slot * (1.0 + 1e-12)), 10**12)
 
-    def _neighbours(self, here: SendingPlan, step: float) -> Iterator[SendingPlan]:
-        most = self._most_slots(here)
-        places = [
-            (here.scheduled * step, here.slots),
-            (here.scheduled / step, here.slots),
-            (here.scheduled, here.slots * step),
-            (here.scheduled, here.slots / step),
-            (here.scheduled * step, here.slots / step**2),
-            (here.scheduled / step, here.slots * step**2),
-        ]
-        for size, slots in places:
-            near = replace(
-                here, scheduled=_rounded(min(max(size, 1), self._workers)), slots=_rounded(min(max(slots, 1), most))
-            )
-            if near != here:
-                yield near
-
-    def _scored(self, designs: Iterable[SendingPlan], *, guess: bool) -> dict[SendingPlan, float]:
+    def _scored(self, designs: Iterable[SendingPlan]) -> dict[SendingPlan, float]:
         """Return the best weight and shares of each design, with the noise."""
         best: dict[SendingPlan, float] = {}
         for design in designs:
             kept: tuple[float, SendingPlan] | None = None
             for variant in self._variants(design):
-                noise = self._scorer.noise(variant, guess=guess)
+                noise = self._scorer.noise(variant)
                 if noise is None:
                     break
                 # A little better is no reason for another weight or other shares than the scenario's.
@@ -264,9 +212,3 @@ def _powers(step: float, low: int, high: int) -> list[int]:
         return []
     count = int(math.log(high / low) / math.log(step) + 1e-9)
     return sorted({*(round(low * step**power) for power in range(count + 1)), high})
-
-
-def _rounded(value: float) -> int:
-    """Return a whole number; large ones to two digits, which is as exact as the score is."""
-    digits = max(0, int(math.log10(value)) - 1)
-    return max(1, int(round(value, -digits))) if value < 10**15 else int(value)

@@ -34,7 +34,6 @@ class WhatIf:
     accountants: dict[str, str] = field(default_factory=dict)  # by adversary, where it is not the exact one
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         finite = {name: value if math.isfinite(value) else None for name, value in self.epsilons.items()}
         told = {"note": self.note, "accountants": self.accountants}
         return {"name": self.name, "epsilons": finite, **{name: value for name, value in told.items() if value}}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
+    from airmixml.tolerances.tolerance import Tolerances, Tried
     from airmixml.tolerances.tolerance_search import find_tolerances
 
-__all__ = ["Delivered", "Tolerance", "Tolerances", "Tried", "find_tolerances"]
+__all__ = ["Tolerances", "Tried", "find_tolerances"]
 
 __getattr__ = import_late(__name__)

@@ -1,15 +1,138 @@
-"""What a study of tolerances found, one entry for each impairment."""
+"""The sizes of each impairment that are tried, from mild to severe, the search along them, and what it found."""
+
+from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from airmixml.scenario import Scenario, keys_in_force
-from airmixml.scenario.toml import finite
-from airmixml.tolerances.impairment_ladder import ImpairmentLadder
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Air
+from airmixml.wording import did_you_mean, shown_name
+
+_STEPS: Final = (1.0, 2.0, 5.0)
+_FINE_STEPS: Final = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+NOT_ALONE: Final = {
+    "resync_seconds": "does nothing by itself: how often phases are put right, which the base air says (--set)",
+}
+"""Numeric keys that have no ladder, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairmentLadder:
+    """One impairment and the sizes that are tried."""
+
+    key: str  #: of the table ``[air]``
+    name: str  #: what it is, in a few words
+    unit: str  #: of its size
+    sizes: tuple[float, ...]  #: from mild to severe
+    hardware: str  #: what real devices have
+    log: bool = True  #: whether equal steps are equal factors
+    needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
+    #: keys that belong to it; the value of a class of hardware is judged together with that class's own
+    along: tuple[str, ...] = ()
+    tells: bool = False  #: whether it can raise epsilon above what was planned
+    #: what a class of hardware has where its air leaves the key out, so that designs can be compared on it
+    limits: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, key: str, entry: dict[str, Any]) -> ImpairmentLadder:
+        """Return an entry of ``impairment_ladders.toml``."""
+        sizes = tuple(entry.pop("sizes", ()))
+        if "decades" in entry:
+            low, high = entry.pop("decades")
+            sizes = _decades(low, high, _FINE_STEPS if entry.pop("fine", False) else _STEPS)
+        elif "steps" in entry:
+            sizes = _equal_steps(*entry.pop("steps"))
+        return cls(key=key, sizes=sizes, along=tuple(entry.pop("along", ())), **entry)
+
+    @property
+    def label(self) -> str:
+        """Name and unit."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+    @property
+    def fewer_is_worse(self) -> bool:
+        """Whether small sizes are the severe ones."""
+        return self.sizes[0] > self.sizes[-1]
+
+    def on(self, air: Air, size: float) -> Air:
+        """Return an air with the impairment of that size."""
+        return replace(air, **{**self.needs, self.key: size})
+
+    def is_milder(self, size: float, other: float) -> bool:
+        """Return whether a size is milder than another, or as mild."""
+        return size >= other if self.fewer_is_worse else size <= other
+
+
+def _decades(low: float, high: float, steps: tuple[float, ...]) -> tuple[float, ...]:
+    """Return round numbers from low to high, so many in each decade."""
+    tens = range(-12, 12)
+    return tuple(size for ten in tens for step in steps if low <= (size := float(f"{step}e{ten}")) <= high)
+
+
+def _equal_steps(first: float, last: float, step: float) -> tuple[float, ...]:
+    """Return numbers at equal steps, from first to last."""
+    count = round(abs(last - first) / step)
+    return tuple(first + (last - first) * place / count for place in range(count + 1))
+
+
+IMPAIRMENT_LADDERS: Final = tuple(
+    ImpairmentLadder.read(key, entry)
+    for key, entry in tomllib.loads(
+        files(__package__).joinpath("impairment_ladders.toml").read_text(encoding="utf-8")
+    ).items()
+)
+"""Every impairment whose size is varied."""
+
+
+def chosen_ladders(only: str | None) -> tuple[ImpairmentLadder, ...]:
+    """Return the ladders that ``--only KEY,KEY`` names, in the order of the table; all without it."""
+    if only is None:
+        return IMPAIRMENT_LADDERS
+    known = {each.key: each for each in IMPAIRMENT_LADDERS}
+    asked = [name.strip().removeprefix("air.") for name in only.split(",")]
+    for name in asked:
+        if name in NOT_ALONE:
+            raise ScenarioError(f"--only {name}: {NOT_ALONE[name]}; leave it out")
+        if name not in known:
+            raise ScenarioError(
+                f"--only {shown_name(name)}: must be numeric keys of the table [air], such as "
+                f"phase_error_radians,absent{did_you_mean(name, list(known))}"
+            )
+    return tuple(each for each in IMPAIRMENT_LADDERS if each.key in asked)
+
+
+class LadderSearch:
+    """Where the search along one ladder stands: try the most severe size, then halve what is left.
+
+    The size before the first one is none at all, which is tolerated by definition. Every size that the answer names was
+    tried: the search assumes nothing but that more is not better. ``coarse`` leaves out every second size, and keeps
+    the most severe.
+    """
+
+    def __init__(self, ladder: ImpairmentLadder, *, coarse: bool = False) -> None:
+        self.ladder = ladder
+        self._rungs = ladder.sizes[::-2][::-1] if coarse else ladder.sizes
+        self._tolerated, self._refused = -1, len(self._rungs)
+        self.next_size: float | None = self._rungs[-1]  # what to try next; None when the answer is known
+        self.tried: list[float] = []
+        self.largest_tolerated: float | None = None  # None where not even the mildest is
+        self.smallest_refused: float | None = None  # None where all are tolerated
+
+    def told(self, size: float, *, tolerated: bool) -> None:
+        """Take into account whether a size is tolerated."""
+        self.tried.append(size)
+        if tolerated:
+            self._tolerated, self.largest_tolerated = self._rungs.index(size), size
+        else:
+            self._refused, self.smallest_refused = self._rungs.index(size), size
+        between = (self._tolerated + self._refused) // 2
+        self.next_size = self._rungs[between] if self._refused - self._tolerated > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +167,6 @@ class Tried:
         return self.fall - self.standard_error <= drop
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "size": self.size,
             "score": None if self.error else self.score,
@@ -56,96 +178,12 @@ class Tried:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivered:
-    """What one class of hardware has of an impairment, and whether that is tolerated."""
-
-    air: str  #: name of the class, an air that comes with the package
-    size: float | None  #: what it has; None where it has none of it
-    tolerated: bool | None = None  #: by accuracy; None where it has none
-    fall: float | None = None  #: in points, where just this was tried
-    #: what a system without margin would spend; None where the impairment does not change it
-    epsilon: float | None = None
-    target_kept: bool | None = None  #: whether that is within the target; None likewise
-    along: dict[str, Any]  #: other keys of the class that were set with it
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        ok = None if self.size is None else bool(self.tolerated) and self.target_kept is not False
-        return finite({**vars(self), "along": finite(self.along), "ok": ok})  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tolerance:
-    """What is known of one impairment."""
-
-    ladder: ImpairmentLadder  #: what it is
-    #: most severe size at which the accuracy holds; None where not even the mildest is tolerated
-    tolerated: float | None
-    refused: float | None  #: mildest size at which it does not; None where all are tolerated
-    tried: tuple[Tried, ...]  #: all sizes with their accuracies, from mild to severe
-    why_not: str  #: why none of the sizes could be run; empty where some could
-    #: what a system without margin would spend, by size, from mild to severe; empty where it has no target
-    epsilons: dict[float, float | None]
-    private: float | None  #: most severe size with which the target holds; None where there is none, or nothing to ask
-    revealing: float | None  #: mildest size with which it does not
-    delivered: tuple[Delivered, ...]  #: what each class of hardware has
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        ladder = self.ladder
-        return {
-            "key": f"air.{ladder.key}",
-            "name": ladder.name,
-            "unit": ladder.unit,
-            "worse": "smaller" if ladder.fewer_is_worse else "larger",
-            "range": [ladder.sizes[0], ladder.sizes[-1]],
-            "hardware": ladder.hardware,
-            "tolerated": self.tolerated,
-            "refused": self.refused,
-            "why_not": self.why_not or None,
-            "tried": [each.to_dict() for each in self.tried],
-            "privacy": {
-                "kept": self.private,
-                "missed": self.revealing,
-                "epsilons": [{"size": size, "epsilon": finite(epsilon)} for size, epsilon in self.epsilons.items()],
-            }
-            if self.epsilons
-            else None,
-            "delivered": {each.air: each.to_dict() for each in self.delivered},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class Tolerances:
-    """Everything that a study found."""
+    """What a study found."""
 
-    scenario: Scenario  #: with the base air
-    metric: str  #: what is compared
-    drop: float  #: how many points it may fall
-    seeds: Sequence[int]  #: of each size
-    ideal: tuple[float, ...]  #: score of each seed on the ideal air, in points
-    base: tuple[float, ...]  #: the same on the base air
-    found: tuple[Tolerance, ...]  #: each impairment
-    target: float | None  #: epsilon that the power is set for; None where power follows from no target
-    kept: int  #: runs that were there already
-    runs: int  #: all runs
+    plain: dict[str, Any]  #: everything that was found, as ``tolerances.json`` has it
     out: Path  #: folder with everything
     seconds: float  #: how long it took
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "name": self.scenario.name,
-            "air": keys_in_force(self.scenario.air),
-            "mode": "simulation",
-            "metric": self.metric,
-            "drop": self.drop,
-            "seeds": list(self.seeds),
-            "ideal": {"mean": statistics.fmean(self.ideal), "scores": list(self.ideal)},
-            "base": {"mean": statistics.fmean(self.base), "scores": list(self.base)},
-            "target_epsilon": self.target,
-            "tolerances": [each.to_dict() for each in self.found],
-            "scenario": self.scenario.to_json(),
-            "runs": self.runs,
-            "kept": self.kept,
-        }
+        return self.plain

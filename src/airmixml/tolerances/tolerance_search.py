@@ -9,22 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.data import known_dataset
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.planning.known_inputs import data_dimensions
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
-from airmixml.scenario import AIR_PRESETS, Air, Scenario
+from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
 from airmixml.scenario.air import named_air
+from airmixml.scenario.toml import finite
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
-from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import cut_into_batches, dimensions
+from airmixml.sweeps.batches import cut_into_batches
 from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
 from airmixml.sweeps.grid_sweep import CELLS
-from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
-from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
+from airmixml.tolerances.tolerance import (
+    ImpairmentLadder,
+    LadderSearch,
+    Tolerances,
+    Tried,
+    chosen_ladders,
+)
 from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
 from airmixml.wording import one_line
 
@@ -90,26 +95,28 @@ def find_tolerances(
         study.search_accuracy()
         epsilons = None
         if scenario.mixing.power_policy.keeps_target:
-            epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
+            epsilons = Epsilons(scenario, data_dimensions(scenario, None, None), folder / PRIVACY)
         found = []
         for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))
             found.append(study.tolerance_of(ladder, epsilons))
         progress("privacy", len(chosen), len(chosen))
-    return Tolerances(
-        scenario=scenario,
-        metric=trials.metric,
-        drop=drop,
-        seeds=numbers,
-        ideal=trials.ideal,
-        base=base,
-        found=tuple(found),
-        target=scenario.privacy.epsilon if epsilons is not None else None,
-        kept=trials.kept,
-        runs=len(trials.outcomes),
-        out=folder,
-        seconds=time.perf_counter() - started,
-    )
+    plain = {
+        "name": scenario.name,
+        "air": keys_in_force(scenario.air),
+        "mode": "simulation",
+        "metric": trials.metric,
+        "drop": drop,
+        "seeds": numbers,
+        "ideal": {"mean": statistics.fmean(trials.ideal), "scores": list(trials.ideal)},
+        "base": {"mean": statistics.fmean(base), "scores": list(base)},
+        "target_epsilon": None if epsilons is None else scenario.privacy.epsilon,
+        "tolerances": found,
+        "scenario": scenario.to_json(),
+        "runs": len(trials.outcomes),
+        "kept": trials.kept,
+    }
+    return Tolerances(plain=plain, out=folder, seconds=time.perf_counter() - started)
 
 
 def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool) -> tuple[ImpairmentLadder, ...]:
@@ -136,16 +143,6 @@ def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool
     if not asked and len(refusals) == len(felt):
         raise refusals[0]
     return tuple(felt)
-
-
-def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
-    """Return d_X as it leaves the encoder, and d_Y."""
-    from airmixml.workers import load_dataset
-
-    if known_dataset(scenario.workers.dataset) is not None:
-        return dimensions(scenario)
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
-    return dataset.input_dim, dataset.label_dim
 
 
 class _Trials:
@@ -275,58 +272,65 @@ class _Search:
             return False
         return None
 
-    def tolerance_of(self, ladder: ImpairmentLadder, epsilons: Epsilons | None) -> Tolerance:
-        """Return everything about one impairment; ``epsilons`` where there is a target."""
+    def tolerance_of(self, ladder: ImpairmentLadder, epsilons: Epsilons | None) -> dict[str, Any]:
+        """Return everything about one impairment, as plain values; ``epsilons`` where there is a target."""
         search = self._searches[ladder.key]
         asked = epsilons if ladder.tells else None
-        spent, private, revealing = self._search_privacy(ladder, asked)
         sizes = [size for size in ladder.sizes if size in search.tried]
         tried = [self._trials.tried(ladder.on(self._base, size), size) for size in sizes]
         errors = [each.error for each in tried]
-        return Tolerance(
-            ladder=ladder,
-            tolerated=search.largest_tolerated,
-            refused=search.smallest_refused,
-            tried=tuple(tried),
-            why_not=errors[0] if all(errors) else "",
-            epsilons=spent,
-            private=private,
-            revealing=revealing,
-            delivered=tuple(self._delivered(search, name, asked) for name in HARDWARE),
-        )
+        return {
+            "key": f"air.{ladder.key}",
+            "name": ladder.name,
+            "unit": ladder.unit,
+            "worse": "smaller" if ladder.fewer_is_worse else "larger",
+            "range": [ladder.sizes[0], ladder.sizes[-1]],
+            "hardware": ladder.hardware,
+            "tolerated": search.largest_tolerated,  # None where not even the mildest is
+            "refused": search.smallest_refused,  # None where all are tolerated
+            "why_not": errors[0] if all(errors) else None,  # why none of the sizes could be run
+            "tried": [each.to_dict() for each in tried],
+            "privacy": None if asked is None else self._search_privacy(ladder, asked),
+            "delivered": {name: self._delivered(search, name, asked) for name in HARDWARE},
+        }
 
-    def _search_privacy(
-        self, ladder: ImpairmentLadder, epsilons: Epsilons | None
-    ) -> tuple[dict[float, float | None], float | None, float | None]:
+    def _search_privacy(self, ladder: ImpairmentLadder, epsilons: Epsilons) -> dict[str, Any]:
         """Return epsilons by size, the most severe size with which the target holds, and the mildest without."""
-        if epsilons is None:
-            return {}, None, None
         search, spent = LadderSearch(ladder), dict[float, float | None]()
         while (size := search.next_size) is not None:
             spent[size] = epsilons.realised(ladder.on(self._base, size))
             search.told(size, tolerated=self._keeps_target(spent[size]))
-        ordered = {size: spent[size] for size in ladder.sizes if size in spent}
-        return ordered, search.largest_tolerated, search.smallest_refused
+        told = [{"size": size, "epsilon": finite(spent[size])} for size in ladder.sizes if size in spent]
+        return {"kept": search.largest_tolerated, "missed": search.smallest_refused, "epsilons": told}
 
     def _keeps_target(self, epsilon: float | None) -> bool:
         return epsilon is not None and epsilon <= SLACK * self._trials.scenario.privacy.epsilon
 
-    def _delivered(self, search: LadderSearch, name: str, epsilons: Epsilons | None) -> Delivered:
+    def _delivered(self, search: LadderSearch, name: str, epsilons: Epsilons | None) -> dict[str, Any]:
+        """Return what a class of hardware has, whether accuracy tolerates that, and what it makes of a target.
+
+        The fall is that of just this size, where it was tried; the epsilon that of a system without margin.
+        """
         size, ladder = self._hardware_size(search.ladder, name), search.ladder
         if size is None:
-            return Delivered(air=name, size=None, along={})
+            without = dict.fromkeys(("size", "tolerated", "fall", "epsilon", "target_kept"))
+            return {"air": name, **without, "along": {}, "ok": None}
         air, tolerated, fall = self._hardware_air(ladder, name), self._settled(search, name), None
         if tolerated is None:
             tried = self._trials.tried(air, size)
-            fall = tried.fall if math.isfinite(tried.fall) else None
-            tolerated = tried.is_tolerated(self._drop)
+            fall, tolerated = tried.fall, tried.is_tolerated(self._drop)
         epsilon = None if epsilons is None else epsilons.realised(air)
-        return Delivered(
-            air=name,
-            size=size,
-            tolerated=tolerated,
-            fall=fall,
-            epsilon=epsilon,
-            target_kept=None if epsilons is None else self._keeps_target(epsilon),
-            along=self._hardware_along(ladder, name),
+        kept = None if epsilons is None else self._keeps_target(epsilon)
+        found: dict[str, Any] = finite(
+            {
+                "air": name,
+                "size": size,
+                "tolerated": tolerated,
+                "fall": fall,
+                "epsilon": epsilon,
+                "target_kept": kept,
+                "along": self._hardware_along(ladder, name),
+                "ok": tolerated and kept is not False,
+            }
         )
+        return found
