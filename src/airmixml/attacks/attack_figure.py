@@ -81,33 +81,23 @@ def _title(cases: list[CaseResult]) -> str:
 
 
 def _rows(cases: list[CaseResult]) -> list[_Row]:
-    """Return the originals, then what each adversary recovers of each setting.
+    """Return the originals, then what each adversary recovers of each setting; the server by its best method.
 
-    A single setting has a line for each way in which the server can solve for the samples, several the best of them.
+    Listeners show samples that differ from setting to setting: only those of a single one have originals.
     """
     rows: list[_Row] = []
     originals: dict[str, _Cell] = {}
     for case in cases:
-        cells: dict[str, _Cell] = {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
-        methods = [] if case.server is None else [each for each in case.server.found if "examples" in each.arrays]
-        if len(cases) == 1:
-            originals = {
-                name: _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) for name in cells
-            }
-        elif methods:
-            methods = [max(methods, key=lambda found: found.findings.strength)]
-        if methods:
-            originals.setdefault("server", _originals(methods[0], _HELD))
-        for number, found in enumerate(methods):
-            label = found.attack if len(cases) == 1 else case.label
-            rows.append((label, {"server": _cell(case, found), **(cells if not number else {})}))
-        if not methods:
-            rows.append(("received" if len(cases) == 1 else case.label, cells))
+        shown: dict[str, Found] = {name: case.found[name] for name in LISTENERS if name in case.found}
+        if case.server is not None:
+            shown["server"] = case.server.best
+        rows.append((case.label, {name: _cell(case, found) for name, found in shown.items()}))
+        for name, found in shown.items():
+            truth = found.arrays["originals"]
+            if name == "server" or len(cases) == 1:
+                text = _CLEAREST if name in _OF_SUMS else _HELD
+                originals.setdefault(name, _Cell(samples=truth, truth=truth, text=text))
     return [("originals", originals), *rows] if originals else rows
-
-
-def _originals(found: Found, text: str) -> _Cell:
-    return _Cell(samples=found.arrays["originals"], truth=found.arrays["originals"], text=text)
 
 
 def _cell(case: CaseResult, found: Found) -> _Cell:
@@ -118,9 +108,8 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     method = f"{found.attack} " if found.findings.kind == "server" else ""
     told = f"{method}{figure.what}: {figure.text} (guessing {figure.like(figure.guessing)})"
-    like = ", ".join(f"{name} {text}" for name, text in found.findings.also().items()) if method else ""
     silent = f": {grade}" if grade in (NOTHING_PROMISED, TOO_FEW) else ""
-    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}{f' · {like}' if like else ''}"
+    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 

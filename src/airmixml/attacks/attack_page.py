@@ -8,7 +8,12 @@ from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.wording import epsilon_text, sentence, simulated
 
-_SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "allowed", "certain")
+_COLUMNS: Final = ("attacker", "what it does", "success", "guessing", "allowed", "certain")
+_WORDS: Final = (
+    "server: knows the schedule; release: only the mixtures; eavesdropper: listens beside a worker; everyone: hears "
+    "each worker without noise; informed: knows all other samples; detects: with the false alarms of guessing; "
+    "–: epsilon does not limit it"
+)
 
 
 def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
@@ -19,22 +24,17 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         left_out = "; ".join(f"{name} ({why})" for name, why in case["left_out"].items())
         told = [*case["details"], *([f"left out: {left_out}"] if left_out else [])]
         lines += [f"{case['label']}: {line}" if several else line for line in told]
+    every = [(case["label"], each) for case in cases for each in case["measured"]]
     summary = Table(
         title="What each adversary does best",
-        columns=(*(("setting",) if several else ()), *_SUMMARY),
-        rows=tuple((*((case["label"],) if several else ()), *row) for case in cases for row in case["summary"]),
+        columns=("setting", *_COLUMNS)[not several :],
+        rows=tuple((label, each["attacker"], *each["texts"])[not several :] for label, each in every if each["main"]),
         words=3 if several else 2,
     )
     figures = Table(
         title="All figures",
-        columns=("setting", "attack", *_SUMMARY[1:]),
-        rows=tuple((case["label"], each["attack"], *each["texts"]) for case in cases for each in case["measured"]),
-    )
-    also = tuple(
-        f"{case['label']}, {attack}: " + ", ".join(f"{name} {text}" for name, text in texts.items())
-        for case in cases
-        for attack, texts in case["also"].items()
-        if texts
+        columns=("setting", "attack", *_COLUMNS[1:]),
+        rows=tuple((label, each["attack"], *each["texts"]) for label, each in every),
     )
     return Page.of_result(
         kind="attack",
@@ -44,11 +44,7 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases) if several else (),
         cards=tuple(Cards(title=case["label"], cards=_cards(case)) for case in cases),
-        tables=(
-            summary,
-            Lines((*lines, *dict.fromkeys(case["words"] for case in cases))),
-            Folded(summary="Every attack", parts=(figures, Lines(also))),
-        ),
+        tables=(summary, Lines((*lines, _WORDS)), Folded(summary="Every attack", parts=(figures,))),
         command=("attack",),
     )
 

@@ -200,7 +200,6 @@ class ClassShares:
 
     @classmethod
     def of(cls, shares: Doubles, worker_labels: Integers) -> Self:
-        """Compare with the labels of all workers."""
         truth = np.bincount(worker_labels, minlength=len(shares)) / len(worker_labels)
         equal = np.full(len(shares), 1.0 / len(shares))
         distance, prior = (float(np.abs(each - truth).sum() / 2.0) for each in (shares, equal))

@@ -137,20 +137,10 @@ class InformedFindings(Findings):
         return {whom: found for whom, found in every.items() if found is not None}
 
     def measured(self) -> list[Measured]:
-        """Return how often each was named and detected."""
         return [each for whom, found in self.of.items() for each in found.measured(whom)]
 
     def among(self, _held: int) -> int:
-        """Return among how many samples one was looked for."""
         return self.row.candidates
-
-    def also(self) -> dict[str, str]:
-        """Return the distances of the median and of the largest target, and how often a row is held."""
-        known = {whom: found for whom, found in self.of.items() if found.mu_median is not None}
-        distances = {
-            f"mu of a {whom}": f"{each.mu_median:.3g} to {each.mu_largest:.3g}" for whom, each in known.items()
-        }
-        return {**distances, "copies of a row": f"{self.row.copies:,}"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -296,7 +286,6 @@ class InformedAttack:
     findings: ClassVar[type[InformedFindings]] = InformedFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: who overhears bits has what everyone has."""
         return not_overheard(scenario) if self.overhears else ""
 
     def run(self, target: Target) -> Outcome:
@@ -342,14 +331,12 @@ class InformedRelease(InformedAttack):
     """The same of mixtures without a schedule, which says nothing only where all workers send in each slot."""
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: slots of what is no sample, of which it is unknown who sent."""
         why = "" if scenario.all_send else no_sample(scenario.workers)
         return f"{why}; and who sent is hidden" if why else ""
 
     def find(
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
     ) -> Informed:
-        """Return the same, by what was received in this run where the schedule is hidden."""
         data, everyone = view.dataset, view.held_index
         if view.scenario.all_send:
             return super().find(view, candidates, some, generator, speed)

@@ -246,11 +246,9 @@ class ProductBackground:
         self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
     def prepare(self, inputs: Singles, labels: Integers) -> Samples:
-        """Return the candidates on the device."""
         return self._inner.prepare(inputs, labels)
 
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return b and c, some candidates at a time."""
         parts = [
             self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
         ]

@@ -40,9 +40,8 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
 
     rows = [(f"claimed: {each.accountant}", each.epsilon, _CLAIM, "s") for each in audit.claims]
     for bound in audit.bounds:
-        other = "" if bound.adjacency == audit.adjacency else f" ({bound.adjacency})"
         colour = _BROKEN if audit.refutes(bound) else _FOUND
-        rows.append((f"found: {bound.method}{other}", bound.epsilon, colour, "o"))
+        rows.append((f"found: {bound.method}", bound.epsilon, colour, "o"))
     shown = [(name, value, colour, marker) for name, value, colour, marker in rows if value is not None]
     above_zero = [value for _, value, _, _ in shown if value > 0.0] or [1.0]
     left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0

@@ -50,8 +50,7 @@ def _overview(plain: dict[str, Any]) -> Table:
     for place, each in enumerate(audits):
         found = {f"claimed, {claim['accountant']}": epsilon_text(claim["epsilon"]) for claim in each["claims"]}
         for bound in each["bounds"]:
-            about = "" if bound["adjacency"] == each["adjacency"] else f" ({bound['adjacency']})"
-            found[f"found, {bound['method']}{about}"] = _at_least(bound)
+            found[f"found, {bound['method']}"] = _at_least(bound)
         for name, text in found.items():
             rows.setdefault(name, [""] * len(audits))[place] = text
     return Table(
@@ -68,9 +67,7 @@ def _at_least(bound: dict[str, Any]) -> str:
 
 def _details(each: dict[str, Any]) -> Part:
     claims = [(claim["accountant"], epsilon_text(claim["epsilon"]), claim["why"]) for claim in each["claims"]]
-    bounds = [
-        (one["method"], _at_least(one), one["adjacency"], one["assumes"], one["detail"]) for one in each["bounds"]
-    ]
+    bounds = [(one["method"], _at_least(one), one["assumes"], one["detail"]) for one in each["bounds"]]
     together = f"Lower bounds, {100 * each['confidence']:g} % for all adversaries together"
     return Folded(
         summary=f"{each['adversary']}: {each['trials']['how']}",
@@ -80,7 +77,7 @@ def _details(each: dict[str, Any]) -> Part:
                 columns=("accountant", "epsilon", "why"),
                 rows=tuple(claims),
             ),
-            Table(title=together, columns=("method", "epsilon", "neighbours", "assumes", "from"), rows=tuple(bounds)),
+            Table(title=together, columns=("method", "epsilon", "assumes", "from"), rows=tuple(bounds)),
         ),
     )
 

@@ -42,7 +42,6 @@ class Listening:
 
     @property
     def seat(self) -> int:
-        """Of the audited worker."""
         return int(self.near[0])
 
     @property

@@ -92,7 +92,6 @@ class HeardSlot:
         return np.asarray(self.amplitude * move * precision * heard)
 
     def _noise(self, chapter: int, size: int) -> Doubles:
-        """Return the workers' own noise in the score; shape size."""
         listening, weights = self.listening, np.ones(1)
         if not self.alone:
             weights = np.append(listening.weights, math.sqrt(listening.others) * listening.others_weight)
@@ -101,7 +100,6 @@ class HeardSlot:
         return math.sqrt(self.masking.own_watts) * self.fault.noise_factor * np.asarray(weights @ drawn)
 
     def _masks(self, *where: int) -> Doubles:
-        """Return what masks add to it; shape trials."""
         formed = self.formed
         if formed is None or self.fault.unmasked:
             return np.zeros(where[-1])
@@ -122,7 +120,6 @@ class ResidueSlot:
     recovers: bool  # whether masks may be recovered: then the self mask is left
 
     def scored(self, world: int, turn: int, *where: int) -> Doubles:
-        """Return the scores of trials of one world, with noise of that turn and masks from there; shape trials."""
         code, generator = (
             self.sums.noise.code,
             Streams(self.seed).generator("audit", _RESIDUES_CHAPTER + 2 * turn + world),

@@ -88,14 +88,12 @@ class HeardIntegers(HeardNoise):
     sums: tuple[IntegerSums, ...]  # of each slot
 
     def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
-        """Return the numbers that differ between the worlds."""
         differ = (moved != 0.0).any(dim=0)
         one, other = (each[:, differ] for each in worlds)
         how = "that differ between the worlds, rounded and received modulo a power of two in every trial"
         return (one, other), f", the {int(differ.sum()):,} {how}"
 
     def put_on(self, clean: torch.Tensor, power_scale_watts: torch.Tensor, source: torch.Generator) -> torch.Tensor:
-        """Return receptions of these slots, one after the other; slots x numbers."""
         generator = np.random.default_rng(int(torch.randint(2**63 - 1, (), generator=source)))
         by_slot = clean.double().numpy().reshape(-1, len(self.sums), clean.shape[1])
         received = np.empty_like(by_slot)

@@ -54,10 +54,10 @@ class Release(Server):
     def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
         """Return why nothing hides the schedule; refuse what is not audited."""
         why = why_nothing_is_hidden(scenario, design)
-        if not why and not scenario.air.is_ideal and scenario.privacy.noise_kind.brought:
+        if not why and not scenario.air.is_ideal:
             raise ScenarioError(
-                "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
-                "noise; audit server or everyone"
+                "adversary = 'release': a hidden schedule on an imperfect air is not audited; audit the server "
+                "(--adversary server)"
             )
         if fault.schedule_revealed and why:
             raise ScenarioError(f"fault = {fault.name!r}: {nothing_to_reveal(why)}")
@@ -77,7 +77,6 @@ class Everyone(Server):
     hears_sums = False
 
     def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
-        """Return scores of an attack that listens to all workers, and of one that listens to the audited one alone."""
         from airmixml.audit.isolating_listener import isolating_trials, residue_trials  # here: they need torch
         from airmixml.audit.known_schedule import known_schedule_trials
 
@@ -103,11 +102,9 @@ class AuditSettings:
     fault: Fault = SOUND  # injected into the mechanism; claims are those of the sound one
 
     def neighbours(self, scenario: Scenario) -> str:
-        """Return which neighbours are audited."""
         return self.adjacency or scenario.privacy.adjacency
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
-        """Return as whom to attack."""
         by_receiver = not scenario.privacy.noise_kind.brought
         return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
 
