@@ -10,6 +10,7 @@ from airmixml.attacks.measured import (
     EXPOSED,
     FALSE_ALARMS,
     GRADES,
+    LISTENERS,
     TOO_FEW,
     Measured,
     beyond_chance,
@@ -22,7 +23,6 @@ from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
-LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
 _NO_LIMIT: Final = "no limit"

@@ -1,21 +1,18 @@
 """Informed attacks: the adversary that differential privacy grants, which knows all samples but one.
 
-It knows schedule, ratios, channels and, as a listener, phases. Whose sample it looks for (a worker's; a row's with all
-its copies; that of a person with several rows) sends one vector v with an amplitude a_t in slot t, the sum over copies.
-All else is subtracted. Of white Gaussian noise of variance s_t^2 everything that is left to know is
+It knows schedule, ratios, channels and, as a listener, phases. Its target (a worker's sample; a row with all its
+copies; a person with several rows) sends one vector v with an amplitude a_t in slot t. All else is subtracted. Of white
+Gaussian noise of variance s_t^2 everything that is left to know is
 
     z = sum_t a_t y_t / s_t^2 / A^2 = v + noise of variance 1 / A^2 on every symbol,    A^2 = sum_t a_t^2 / s_t^2,
 
 so that an adversary is its precision A^2. Rounds of gradients are more slots, each with a vector of its own
-(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest of several candidates has the
-largest <z, v_c> - |v_c|^2 / 2: no attack names more. Noise enters by its products with the candidates alone, which have
-the covariance <v_c, v_c'> / A^2: that is what is drawn, so that no vector of half a million products is formed. Two
-candidates at a distance of D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by
-mu = A |v|.
+(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest candidate has the largest
+<z, v_c> - |v_c|^2 / 2: no attack names more. Only products of noise and candidates are drawn, which have the covariance
+<v_c, v_c'> / A^2. A sample is told from silence by mu = A |v|.
 
-Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
-the others of a slot are Gaussian with the mean and covariance of the samples that are really held
-(``likelihood``).
+Of the release the schedule is hidden, unless all send in each slot: there the others of a slot are Gaussian with the
+mean and covariance of the samples that are really held (``likelihood``).
 """
 
 from collections.abc import Callable

@@ -22,6 +22,7 @@ from airmixml.wording import NOTHING_PROMISED
 TOO_FEW: Final = "too few to tell"
 GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
+LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5

@@ -11,7 +11,6 @@ from airmixml.arrays import Doubles, ImageShape, Integers, Singles, planes
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.measured import Findings, Measured, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario
@@ -132,29 +131,22 @@ def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
 
 
-def structural_similarity(
-    originals: Singles, recovered: Singles, image_shape: ImageShape, images_at_once: int = 4096
-) -> Doubles | None:
+def structural_similarity(originals: Singles, recovered: Singles, image_shape: ImageShape) -> Doubles | None:
     """Return the SSIM of each pair of images (Wang et al. 2004), shape samples; None where no window of 3 x 3 fits.
 
-    The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
-    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
-    it is the mean over them.
+    Of an image with channels it is the mean over them.
     """
-    _, height, width = planes(image_shape or (1, 1))
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
+    shape = planes(image_shape or (1, 1))
+    window = min(_WINDOW, *(side - 1 + side % 2 for side in shape[1:]))
     if window < 3:
         return None
     from skimage.metrics import structural_similarity as similarity
 
-    margin = (window - 1) // 2
-    found = np.empty(len(originals))
-    for some in blocks_of(len(originals), 1, images_at_once):
-        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
-        _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
-        inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
-        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
-    return found
+    found = []
+    for pair in zip(originals, recovered, strict=True):
+        images = (each.reshape(shape).astype(np.float64) for each in pair)
+        found.append(similarity(*images, win_size=window, data_range=1.0, channel_axis=0))
+    return np.array(found)
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.audit_figure import draw_audit
-from airmixml.audit.audit_page import audit_page
+from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts

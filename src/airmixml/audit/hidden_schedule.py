@@ -1,14 +1,14 @@
-"""The attack of an adversary who sees the mixtures and knows no schedule.
+"""The attack of an adversary who sees the mixtures and knows no schedule, on the ideal air.
 
 The data set is the worst one. Where exactly |N_t| workers send, all others hold one sample u, so that a slot without
 the canary v is known, and one with it is moved by q (v - u). Where every worker tosses its own coin, the others' coins
-tell nothing of this one, so they are granted and what the others sent subtracts: the move is q v. Noise has the same
-law in all directions, so only the plane of the moves is received: one number a slot, or two for a replacement.
+are granted and what they sent subtracts: the move is q v. Noise has the same law in all directions, so only the plane
+of the moves is received: one number a slot, or two for a replacement.
 
 A trial is one worker of a real schedule (its slots, shares and powers come from the draws of a run) in fresh noise. Up
-to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run take each other's
-seats, so they are nearly but not quite independent: counts of them had 0.80 to 1.06 times the variance of independent
-trials where that was measured. That limits made for independent trials hold for them too is so about, not proven.
+to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run are nearly but not
+quite independent: counts of them had 0.80 to 1.06 times the variance of independent trials where that was measured, so
+that limits made for independent trials hold about, which is not proven.
 """
 
 import math

@@ -89,11 +89,17 @@ AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Ser
 """As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
 
 
+def _sums_are_audited(scenario: Scenario) -> bool:
+    """Whether claims against those who hear sums are their own: not on an imperfect air where workers bring noise."""
+    noise = scenario.privacy.noise_kind
+    return scenario.air.is_ideal or not (noise.brought and noise.real)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
     """How a scenario is audited."""
 
-    # of AUDITED; empty for release and server, and everyone where workers bring noise
+    # of AUDITED; empty for all that fit: those who hear sums, and everyone where workers bring noise
     adversaries: tuple[str, ...] = ()
     adjacency: str = ""  # which neighbours; empty for the scenario's own
     trials: int = 10_000  # of which half have the canary
@@ -105,8 +111,8 @@ class AuditSettings:
         return self.adjacency or scenario.privacy.adjacency
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
-        by_receiver = not scenario.privacy.noise_kind.brought
-        return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
+        sums, alone = _sums_are_audited(scenario), scenario.privacy.noise_kind.brought
+        return self.adversaries or tuple(name for name, whom in AUDITED.items() if (sums if whom.hears_sums else alone))
 
     def check(self, scenario: Scenario) -> None:
         """Refuse in one line what cannot be audited."""
@@ -116,6 +122,11 @@ class AuditSettings:
         if isolating and not scenario.privacy.noise_kind.brought:
             what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
             raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
+        if not _sums_are_audited(scenario) and any(AUDITED[name].hears_sums for name in self.adversaries):
+            raise ScenarioError(
+                f"adversary = {', '.join(self.adversaries)!r}: on an imperfect air where workers bring noise, claims "
+                "are those against everyone; audit everyone (--adversary everyone)"
+            )
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         for name, least, most, allowed in (
