@@ -230,6 +230,7 @@ def test_no_rate_exceeds_what_the_claims_allow(tmp_path: Path) -> None:
             assert rates["hits"] <= 0.01 * math.exp(min(claimed, 700.0)) + 1e-5 + 0.056
 
 
+@pytest.mark.long
 def test_at_a_small_epsilon_per_row_an_informed_server_finds_nothing(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-table")
     case = attacked(scenario, ["informed-server", "informed-release"], tmp_path)

@@ -97,11 +97,6 @@ class Informed:
     mu_median: float | None = None
     mu_largest: float | None = None
 
-    @property
-    def chance(self) -> float:
-        """How often a guess names the right one."""
-        return 1.0 / self.candidates
-
     def measured(self, whom: str) -> list[Measured]:
         """Return how often it was named and detected.
 
@@ -109,7 +104,9 @@ class Informed:
         be detected at 1 % does not, except where decoys set the threshold, of which a panel has at least so many.
         """
         of = "worker" if whom == "worker" else "row"
-        named = counted(f"names a {whom} among {self.candidates}", self.named, self.attacked, self.chance, of=of)
+        named = counted(
+            f"names a {whom} among {self.candidates}", self.named, self.attacked, 1.0 / self.candidates, of=of
+        )
         found = counted("", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
         if self.mu_median is None:
             found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)

@@ -71,7 +71,6 @@ class ListenerFindings(Findings):
     loudest: Identified | None = None  # of the ten received most strongly those that score among the first ten
     loudest_hundred: Identified | None = None  # none are looked at where all are received alike
     image_shape: ImageShape = None
-    beside_worker: int | None = None  # the worker nearby, of an eavesdropper; None for the release
     decoys_alike: bool = True  # whether samples that nobody holds are drawn like those that are held
 
     @property
@@ -275,7 +274,6 @@ class ListenerAttack:
             loudest=count_loudest(scores.held, strength, _EXAMPLES),
             loudest_hundred=count_loudest(scores.held, strength, _HUNDRED),
             image_shape=target.held.image_shape,
-            beside_worker=received.beside,
             decoys_alike=public.alike,
         )
         arrays: dict[str, NDArray[Any]] = {
