@@ -89,7 +89,7 @@ def _attack_row(device: str, quick: bool) -> Row:
     found: list[torch.Tensor] = []
 
     def ours() -> None:
-        found[:] = [solve_least_squares(matrix, mixtures, ridge=none, tolerance=TOLERANCE)[0]]
+        found[:] = [solve_least_squares(matrix, mixtures, ridge=none, tolerance=TOLERANCE)]
 
     if device != "cpu":
         ours()

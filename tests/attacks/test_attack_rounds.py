@@ -157,7 +157,7 @@ def test_a_large_epsilon_lets_samples_be_copied_and_a_small_one_does_not(scenari
     assert inverted["copied_share"] > 0.8
     assert inverted["explained"] > 0.9
     assert loud["grade"] == inverted["grade"] == "exposed"
-    assert any(row[0].endswith("informed") and row[-1] == "yes" for row in loud["summary"])
+    assert any(each["attacker"].endswith("informed") and each["beyond_chance"] for each in loud["measured"])
     quiet = attacked(scenario, names, tmp_path / "quiet")
     worker, inverted = quiet["informed"]["server"]["worker"], quiet["other_attacks"]["inversion"]
     # No mu beyond what epsilon and delta allow (Dong et al. 2022), which gradients longer than the clip attain.

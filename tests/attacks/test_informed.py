@@ -91,9 +91,8 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     claimed = f"epsilon {epsilon:.4g} per worker by gdp, {of_row:,.0f} per row"
     found = "The informed server detects a row: 100 % (guessing 1.0 %)"
     assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server. {found}."
-    assert ["  informed", "detects a row", "100 %", "1.0 %"] in [row[:4] for row in case["summary"]]
-    # What it learns of a worker is within its epsilon of 5.
-    assert ["  closest", "detects a worker"] in [row[:2] for row in case["summary"]]
+    main = [(each["attacker"], *each["texts"][:3]) for each in case["measured"] if each["main"]]
+    assert ("server, informed", "detects a row", "100 %", "1.0 %") in main
     assert result["verdict"] in (tmp_path / "out" / "attack.md").read_text()
 
 
@@ -231,6 +230,7 @@ def test_no_rate_exceeds_what_the_claims_allow(tmp_path: Path) -> None:
             assert rates["hits"] <= 0.01 * math.exp(min(claimed, 700.0)) + 1e-5 + 0.056
 
 
+@pytest.mark.long
 def test_at_a_small_epsilon_per_row_an_informed_server_finds_nothing(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-table")
     case = attacked(scenario, ["informed-server", "informed-release"], tmp_path)

@@ -134,7 +134,7 @@ def test_the_prior_gives_the_posterior_mean(slots: int, watts: float) -> None:
     mean = np.tile(model.location_, 20)
     gain = covariance @ design.T @ np.linalg.inv(design @ covariance @ design.T + np.eye(len(design)))
     expected = (mean + gain @ (received - design @ mean)).reshape(20, 7)
-    found = reconstruct(view, "prior", nothing_to_learn=0.0)
+    found = reconstruct(view, "prior")
     numbers = np.concatenate([found.inputs, found.labels], axis=1)
     np.testing.assert_allclose(numbers, expected, atol=2e-3)
 
@@ -219,10 +219,13 @@ def test_one_slot_of_all_workers_says_nothing_of_any_one(power: str) -> None:
         np.testing.assert_allclose(numbers, np.tile(numbers[0], (60, 1)), atol=1e-5)
 
 
-def test_blocks_of_columns_do_not_change_the_result() -> None:
+def test_blocks_of_columns_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     view = watch(DIGITS)
     for method in RECONSTRUCTIONS:
-        whole, cut = reconstruct(view, method), reconstruct(view, method, columns_at_once=7)
+        whole = reconstruct(view, method)
+        with monkeypatch.context() as patched:
+            patched.setattr("airmixml.attacks.reconstruction._COLUMNS_ON_CPU", 7)
+            cut = reconstruct(view, method)
         np.testing.assert_allclose(cut.inputs, whole.inputs, atol=2e-3)
 
 

@@ -215,13 +215,6 @@ def test_sums_are_hidden_by_what_workers_bring(
     assert any(map(broken.refutes, broken.bounds))
 
 
-def test_a_server_on_an_imperfect_air(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 900)
-    audit = audited("trustless-iris", *FEW, "air.preset=line-of-sight", adversary="server")
-    assert not audit.caught
-    assert (audit.noise_check.deviation or 0.0) > 1.0  # it hears sums: more hides a worker than the claim rests on
-
-
 @pytest.mark.parametrize(
     ("overrides", "settings", "message"),
     [
@@ -233,6 +226,7 @@ def test_a_server_on_an_imperfect_air(audited: Audited, monkeypatch: pytest.Monk
         ((), {"fault": "gain-above-bound"}, "grows with its gain"),
         (("privacy.noise=workers", "privacy.mask_degree=0"), {"fault": "no-mask"}, "there are no masks"),
         ((), {"fault": "reused-seed", "adversaries": ("server",)}, "masks cancel in what others hear"),
+        (("air.preset=line-of-sight",), {"adversaries": ("server",)}, "claims are those against everyone"),
         ((), {"adversaries": ("nobody",)}, "must be among release, server, everyone"),
     ],
 )
@@ -245,6 +239,8 @@ def test_what_makes_no_sense_is_refused(overrides: tuple[str, ...], settings: di
 
 def test_everyone_is_audited_by_default_where_workers_bring_noise() -> None:
     assert AuditSettings().audited(Scenario.preset("trustless-iris")) == ("release", "server", "everyone")
+    on_air = Scenario.preset("trustless-iris").with_overrides("air.preset=line-of-sight")
+    assert AuditSettings().audited(on_air) == ("everyone",)
     assert AuditSettings().audited(Scenario.preset("private-iris")) == ("release", "server")
 
 

@@ -131,12 +131,12 @@ def test_within_an_audit(adversary: str, adjacency: str, audited: Audited) -> No
     audit = audited("paper-iris", *overrides, adversary=adversary, adjacency=adjacency, trials=2000, canaries=1000)
     bound = audit.bounds[-1]
     assert bound.method == "one run"
+    if (adversary, adjacency) == ("release", "remove-one"):  # another worker takes the seat of a removed one
+        assert (bound.epsilon, audit.one_run) == (None, None)
+        return
     assert bound.epsilon is not None
     assert audit.one_run is not None
     assert len(audit.one_run.coins) == 100
-    # Somebody else takes the seat of one who is removed from a fixed schedule: then a coin can only replace.
-    assert bound.adjacency == ("replace-one" if adversary == "release" else adjacency)
-    assert bool(audit.other_claims) is (bound.adjacency != adjacency)
     assert not audit.caught
     if adversary == "server":
         assert bound.epsilon > 0.3

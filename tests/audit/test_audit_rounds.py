@@ -68,7 +68,7 @@ def test_scores_of_adaptive_runs_have_the_law_of_the_claim(scenario: tuple[str, 
     assert (audit.best.epsilon or 0.0) > 0.6 * claimed(audit)
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("task", ["classification", pytest.param("regression", marks=pytest.mark.long)])
 def test_models_follow_the_noise_and_the_canary_is_always_clipped(
     task: str, audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:

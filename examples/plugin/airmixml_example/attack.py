@@ -30,6 +30,5 @@ class LoudestLabel(Attack):
             findings=PlainFindings(
                 share=max(0.0, (right / len(truth) - guessing) / (1.0 - guessing)),
                 words=f"names the class of the loudest worker in {right:,} of {len(truth):,} slots",
-                columns={"slots": f"{len(truth):,}", "right": f"{100 * right / len(truth):.1f} %"},
             )
         )

@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.attacks.attack_figure import draw_attack
-from airmixml.attacks.attack_page import attack_page
+from airmixml.attacks.attack_page import attack_page, draw_attack
 from airmixml.attacks.case_result import AttackResult, CaseResult, Found
 from airmixml.attacks.claimed_epsilons import least_epsilons
 from airmixml.attacks.target import Reader, Target

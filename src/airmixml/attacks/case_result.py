@@ -10,10 +10,10 @@ from airmixml.attacks.measured import (
     EXPOSED,
     FALSE_ALARMS,
     GRADES,
+    LISTENERS,
     TOO_FEW,
     Measured,
     beyond_chance,
-    beyond_guessing,
     grade_of,
     guessing_bound,
     naming_bound,
@@ -23,24 +23,9 @@ from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
-LISTENERS: Final = ("release", "eavesdropper", "everyone")
-_NO_LIMIT: Final = "no limit"
-# Words of the table, and what they mean to those who read it alone.
-_LEGEND: Final = {
-    "server": "knows the schedule",
-    "release": "only the mixtures",
-    "eavesdropper": "listens {metres:g} m from a worker",
-    "everyone": "hears each worker without noise",
-    "informed": "knows all other samples",
-    "inversion": "informed, solves for a sample behind its gradients",
-    "detects": "with the false alarms of guessing",
-    "closest": "to what epsilon allows",
-    "beyond": "more than epsilon allows",
-    NONE: "epsilon does not limit it",
-    _NO_LIMIT: "no epsilon, or so large a one that all is allowed",
-}
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
+_NO_LIMIT: Final = "no limit"
 _LEVELS: Final = ("", "leaks", "exposed")
 
 
@@ -62,7 +47,6 @@ class Found(Outcome):
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
         return {**self.findings.to_dict(), "seconds": self.seconds}
 
 
@@ -72,7 +56,8 @@ class Group:
 
     adversary: str
     found: list[Found]
-    figures: list[Measured]  # of all these attacks
+    figures: tuple[Measured, ...]  # of all these attacks
+    attacks: tuple[str, ...]  # that each figure is of
     certain: list[Measured]  # those beyond chance
     grade: str  # what is found and promised
 
@@ -83,7 +68,6 @@ class Group:
 
     @property
     def figure(self) -> Measured:
-        """The figure that says most."""
         return self.telling(self.figures)
 
     def telling(self, figures: Sequence[Measured]) -> Measured:
@@ -92,10 +76,11 @@ class Group:
         return largest(certain) if certain else max(figures, key=lambda each: (-each.p_value, each.share))
 
     @property
-    def how(self) -> str:
-        """What the adversary knows or does beside."""
+    def attacker(self) -> str:
+        """The adversary, and what it knows or does beside."""
         findings = self.best.findings
-        return self.best.attack if findings.kind == "other" else findings.kind if findings.informed else ""
+        how = self.best.attack if findings.kind == "other" else findings.kind if findings.informed else ""
+        return f"{self.adversary}, {how}" if how else self.adversary
 
 
 def largest(figures: Iterable[Measured]) -> Measured:
@@ -121,19 +106,21 @@ class CaseResult:
     @cached_property
     def groups(self) -> list[Group]:
         """All that was found, by adversary and kind of findings; all figures are tested at once."""
+        figures = {name: each.findings.measured() for name, each in self.found.items()}
+        every = [each for some in figures.values() for each in some]
         kinds: dict[tuple[str, type], list[Found]] = {}
         for each in self.found.values():
             kinds.setdefault((each.adversary, type(each.findings)), []).append(each)
-        figures = {kind: [one for each in found for one in each.findings.measured()] for kind, found in kinds.items()}
-        every = [each for some in figures.values() for each in some]
         cutoff, groups = beyond_chance(every), []
-        for (adversary, kind), found in kinds.items():
-            some = figures[adversary, kind]
+        for (adversary, _), found in kinds.items():
+            attacks, some = zip(*((each.attack, one) for each in found for one in figures[each.attack]), strict=True)
             certain = [each for each in some if each.p_value <= cutoff]
             too_few = not certain and all(each.p_if_half > FALSE_ALARMS / len(every) for each in some)
             bound = self.naming_bound(adversary, found[0].findings.among(self.held))
             grade = grade_of(largest(certain).level if certain else "", bound, too_few=too_few)
-            groups.append(Group(adversary=adversary, found=found, figures=some, certain=certain, grade=grade))
+            groups.append(
+                Group(adversary=adversary, found=found, figures=some, attacks=attacks, certain=certain, grade=grade)
+            )
         return groups
 
     def per_row(self, adversary: str) -> float | None:
@@ -164,7 +151,6 @@ class CaseResult:
         return bound if bound < _LARGEST_LIMIT else 1.0
 
     def group_of(self, attack: str) -> Group:
-        """Return the group of an attack."""
         return next(group for group in self.groups if any(each.attack == attack for each in group.found))
 
     @property
@@ -186,23 +172,17 @@ class CaseResult:
         return max(self.graded.values(), key=GRADES.index)
 
     @cached_property
-    def limited(self) -> list[tuple[float, Group, Measured]]:
-        """Figures that the epsilon against the scenario's own adversary limits; the part of it they use, largest last.
-
-        A part above 1 is beyond the limit.
-        """
-        own, found = self.scenario.privacy.adversary, []
-        for group in self.groups:
-            for each in group.figures if group.adversary == own else ():
-                if (limit := self.limit(each, own)) < 1.0:
-                    found.append((each.share / beyond_guessing(limit, each.guessing), group, each))
-        return sorted(found, key=lambda each: each[0])
+    def limited(self) -> list[Measured]:
+        """Figures that the epsilon against the scenario's own adversary limits."""
+        own = self.scenario.privacy.adversary
+        figures = (each for group in self.groups if group.adversary == own for each in group.figures)
+        return [each for each in figures if self.limit(each, own) < 1.0]
 
     @property
     def broken(self) -> bool:
         """Whether a figure is larger than its epsilon allows, beyond chance (Bonferroni)."""
-        own, figures = self.scenario.privacy.adversary, [each for *_, each in self.limited]
-        return any(each.p_value_beyond(self.limit(each, own)) < FALSE_ALARMS / len(figures) for each in figures)
+        own, share = self.scenario.privacy.adversary, FALSE_ALARMS / max(1, len(self.limited))
+        return any(each.p_value_beyond(self.limit(each, own)) < share for each in self.limited)
 
     @property
     def _promise(self) -> str:
@@ -259,42 +239,36 @@ class CaseResult:
             told.append(f"up to {self.copies:,} workers hold one row")
         return [f"promise: {'; '.join(told)}", *lines]
 
-    @cached_property
-    def summary(self) -> list[tuple[str, ...]]:
-        """Who attacks, what, how often that succeeds, by guessing, by what epsilon allows, and whether it is chance."""
-        rows, seen = list[tuple[str, ...]](), set[str]()
-        order = list(dict.fromkeys(group.adversary for group in self.groups))
-        used, nearest, closest = self.limited[-1] if self.limited else (0.0, None, None)
-        for group in sorted(self.groups, key=lambda each: order.index(each.adversary)):
-            name = group.adversary if group.adversary not in seen else ""
-            name = f"{name}, {group.how}" if name and group.how else name or f"  {group.how}"
-            seen.add(group.adversary)
-            rows.append((name, *self._row(group, group.figure)))
-            if closest and used > 0.0 and nearest is group and closest != group.figure:
-                rows.append(("  beyond" if self.broken else "  closest", *self._row(group, closest)))
-        return rows
+    @property
+    def measured(self) -> list[dict[str, Any]]:
+        """Every figure as plain values, with its limit; ``main`` ones say most of what a group found."""
+        return [
+            {
+                **asdict(each),
+                "adversary": group.adversary,
+                "attack": attack,
+                "attacker": group.attacker,
+                "texts": self._texts(group, each),
+                "limit": self.limit(each, group.adversary),
+                "beyond_chance": each in group.certain,
+                "main": each is group.figure,
+            }
+            for group in self.groups
+            for attack, each in zip(group.attacks, group.figures, strict=True)
+        ]
 
-    def _row(self, group: Group, figure: Measured) -> tuple[str, ...]:
+    def _texts(self, group: Group, figure: Measured) -> tuple[str, ...]:
+        """Return what the adversary does, how often, by guessing, by what epsilon allows, and whether it is certain."""
         limit = self.limit(figure, group.adversary)
         limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else _NO_LIMIT
         chance = "yes" if figure in group.certain else "no"
         return figure.what, figure.text, figure.like(figure.guessing), limited, chance
 
     @property
-    def attackers(self) -> str:
-        """Who the adversaries of the summary are, and what its other words mean."""
-        metres = self.scenario.privacy.eavesdropper_distance_metres
-        words = {word for group in self.groups for word in (group.adversary, group.how)}
-        words |= {cell for row in self.summary for cell in (row[0].strip(), row[1].partition(" ")[0], row[4])}
-        return "; ".join(f"{word}: {means.format(metres=metres)}" for word, means in _LEGEND.items() if word in words)
-
-    @property
     def server(self) -> Group | None:
-        """The server's reconstructions."""
         return next((group for group in self.groups if group.best.findings.kind == "server"), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; inversion and attacks of other packages have an entry of their own."""
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
         listeners: dict[str, Any] = dict.fromkeys(LISTENERS)
@@ -330,23 +304,7 @@ class CaseResult:
             "grade": self.grade,
             "verdict": self.verdict,
             "details": self.details,
-            "summary": [list(row) for row in self.summary],
-            "words": self.attackers,
-            "measured": [
-                {
-                    **asdict(each),
-                    "adversary": group.adversary,
-                    "attack": found.attack,
-                    "texts": self._row(group, each),
-                    "informed": group.best.findings.informed,
-                    "limit": self.limit(each, group.adversary),
-                    "beyond_chance": each in group.certain,
-                }
-                for group in self.groups
-                for found in group.found
-                for each in found.findings.measured()
-            ],
-            "also": {name: each.findings.also() for name, each in self.found.items()},
+            "measured": self.measured,
         }
 
 

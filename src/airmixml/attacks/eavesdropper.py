@@ -1,11 +1,9 @@
-"""The eavesdropper: a listener beside the workers, who receives symbol by symbol in complex baseband.
+"""The eavesdropper: a listener beside the worker farthest from the server, which sends loudest.
 
-Workers invert their channel to the server, so the one farthest from it sends loudest, and the eavesdropper stands
-beside that one. It hears every worker of a slot with the power that is sent, the path loss from its own place and a
-phase of its own, for nobody turned a signal towards it: where the server adds up amplitudes, it adds up vectors.
-
-On an imperfect air it hears the same transmitters and clocks: those who are absent not at all, and others with their
-gains on top of its own phases. What the gain of a channel to the server does, it does not hear, but is granted.
+It receives symbol by symbol in complex baseband: every worker of a slot with the power that is sent, the path loss from
+its own place and a phase of its own, so that it adds up vectors where the server adds up amplitudes. On an imperfect
+air it hears the same transmitters and clocks, with their gains on top of its phases; what the gain of a channel to the
+server does, it does not hear, but is granted.
 
 Noise and masks of workers reach it with their signals, and masks do not cancel there. With complex gains w_i it
 receives
@@ -16,12 +14,10 @@ and of one symbol, in units of the thermal noise, real and imaginary part togeth
 
     M = I / 2 + s^2 sum_i w_i w_i' + e^2 sum_(i, j) (w_i - w_j)(w_i - w_j)',
 
-w_i a vector of two numbers, (i, j) the masks. Noise and masks are new in every symbol, so that this is all there is to
-know, and no mask is formed. A listener who knows M turns y into (2 M)^(-1/2) y, whose noise is circular and of power 1.
-Nothing is lost, and a loud worker's noise, which lies along its phase, no longer drowns those a quarter turn off.
-
-The listener is granted what a server is told: self masks, and the masks of absent workers where they are recovered.
-Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.transmitters``.
+w_i a vector of two numbers, (i, j) the masks. No mask is formed: a listener who knows M turns y into (2 M)^(-1/2) y,
+whose noise is circular and of power 1, and loses nothing. It is granted self masks, and the masks of absent workers
+where they are recovered. Sums over the masks of very large slots are replaced by their mean over graphs, as in
+``radio.transmitters``.
 """
 
 import math

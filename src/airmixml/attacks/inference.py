@@ -1,12 +1,9 @@
 """Membership, identity and labels: what scores of candidates, names and label symbols show.
 
-The attacker knows no schedule and no ratio. It holds candidates, some of which workers hold (private) and some of which
-nobody does (public decoys), and scores each. If the private ones stand out, taking part in the run has been revealed;
-if the likeliest private sample of a mixture is that of the worker who dominates it, so has the worker behind the slot.
-
-A small epsilon keeps all of that near guessing, and so the class of one worker or slot. The classes of the population
-it does not hide, and is not meant to: learning about the population is what the mixtures are sent for. Class shares
-that must stay secret need another protection.
+The attacker knows no schedule and no ratio. It scores candidates, some of which workers hold (private) and some nobody
+does (decoys). If the private ones stand out, taking part has been revealed; if the likeliest private sample of a
+mixture is that of the worker who dominates it, so has the worker behind the slot. The classes of the population no
+small epsilon hides: learning about the population is what the mixtures are sent for.
 """
 
 import math
@@ -200,7 +197,6 @@ class ClassShares:
 
     @classmethod
     def of(cls, shares: Doubles, worker_labels: Integers) -> Self:
-        """Compare with the labels of all workers."""
         truth = np.bincount(worker_labels, minlength=len(shares)) / len(worker_labels)
         equal = np.full(len(shares), 1.0 / len(shares))
         distance, prior = (float(np.abs(each - truth).sum() / 2.0) for each in (shares, equal))

@@ -1,21 +1,18 @@
 """Informed attacks: the adversary that differential privacy grants, which knows all samples but one.
 
-It knows schedule, ratios, channels and, as a listener, phases. Whose sample it looks for (a worker's; a row's with all
-its copies; that of a person with several rows) sends one vector v with an amplitude a_t in slot t, the sum over copies.
-All else is subtracted. Of white Gaussian noise of variance s_t^2 everything that is left to know is
+It knows schedule, ratios, channels and, as a listener, phases. Its target (a worker's sample; a row with all its
+copies; a person with several rows) sends one vector v with an amplitude a_t in slot t. All else is subtracted. Of white
+Gaussian noise of variance s_t^2 everything that is left to know is
 
     z = sum_t a_t y_t / s_t^2 / A^2 = v + noise of variance 1 / A^2 on every symbol,    A^2 = sum_t a_t^2 / s_t^2,
 
 so that an adversary is its precision A^2. Rounds of gradients are more slots, each with a vector of its own
-(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest of several candidates has the
-largest <z, v_c> - |v_c|^2 / 2: no attack names more. Noise enters by its products with the candidates alone, which have
-the covariance <v_c, v_c'> / A^2: that is what is drawn, so that no vector of half a million products is formed. Two
-candidates at a distance of D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by
-mu = A |v|.
+(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest candidate has the largest
+<z, v_c> - |v_c|^2 / 2: no attack names more. Only products of noise and candidates are drawn, which have the covariance
+<v_c, v_c'> / A^2. A sample is told from silence by mu = A |v|.
 
-Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
-the others of a slot are Gaussian with the mean and covariance of the samples that are really held
-(``likelihood``).
+Of the release the schedule is hidden, unless all send in each slot: there the others of a slot are Gaussian with the
+mean and covariance of the samples that are really held (``likelihood``).
 """
 
 from collections.abc import Callable
@@ -100,11 +97,6 @@ class Informed:
     mu_median: float | None = None
     mu_largest: float | None = None
 
-    @property
-    def chance(self) -> float:
-        """How often a guess names the right one."""
-        return 1.0 / self.candidates
-
     def measured(self, whom: str) -> list[Measured]:
         """Return how often it was named and detected.
 
@@ -112,7 +104,9 @@ class Informed:
         be detected at 1 % does not, except where decoys set the threshold, of which a panel has at least so many.
         """
         of = "worker" if whom == "worker" else "row"
-        named = counted(f"names a {whom} among {self.candidates}", self.named, self.attacked, self.chance, of=of)
+        named = counted(
+            f"names a {whom} among {self.candidates}", self.named, self.attacked, 1.0 / self.candidates, of=of
+        )
         found = counted("", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
         if self.mu_median is None:
             found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)
@@ -137,20 +131,10 @@ class InformedFindings(Findings):
         return {whom: found for whom, found in every.items() if found is not None}
 
     def measured(self) -> list[Measured]:
-        """Return how often each was named and detected."""
         return [each for whom, found in self.of.items() for each in found.measured(whom)]
 
     def among(self, _held: int) -> int:
-        """Return among how many samples one was looked for."""
         return self.row.candidates
-
-    def also(self) -> dict[str, str]:
-        """Return the distances of the median and of the largest target, and how often a row is held."""
-        known = {whom: found for whom, found in self.of.items() if found.mu_median is not None}
-        distances = {
-            f"mu of a {whom}": f"{each.mu_median:.3g} to {each.mu_largest:.3g}" for whom, each in known.items()
-        }
-        return {**distances, "copies of a row": f"{self.row.copies:,}"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -299,7 +283,6 @@ class InformedAttack:
     findings: ClassVar[type[InformedFindings]] = InformedFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: who overhears bits has what everyone has."""
         return not_overheard(scenario) if self.overhears else ""
 
     def run(self, target: Target) -> Outcome:
@@ -345,14 +328,12 @@ class InformedRelease(InformedAttack):
     """The same of mixtures without a schedule, which says nothing only where all workers send in each slot."""
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: slots of what is no sample, of which it is unknown who sent."""
         why = "" if scenario.all_send else no_sample(scenario.workers)
         return f"{why}; and who sent is hidden" if why else ""
 
     def find(
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
     ) -> Informed:
-        """Return the same, by what was received in this run where the schedule is hidden."""
         data, everyone = view.dataset, view.held_index
         if view.scenario.all_send:
             return super().find(view, candidates, some, generator, speed)

@@ -10,7 +10,6 @@ not fit a sharp one has no slope to follow: so rounds are taken in a few at a ti
 The noise is drawn at the level of the run, as that of other informed attacks.
 """
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -162,15 +161,13 @@ class InversionAttack:
     findings: ClassVar[type[InversionFindings]] = InversionFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: no gradients are sent, or those of several rows at once."""
         if scenario.workers.several_rows:
             return no_sample(scenario.workers)
         rounds = scenario.learner.rounds or scenario.workers.sends == "gradients"
         return "" if rounds else "no gradients are sent"
 
     def run(self, target: Target) -> Outcome:
-        """Attack one worker after the other."""
-        view, context, started = target.view, target.context, time.perf_counter()
+        view, context = target.view, target.context
         workers, generator = target.some_workers(_WORKERS, _CHAPTER)
         held_index, data, member = view.held_index[workers], view.dataset, alone(workers, len(view.held_index))
         precisions = precisions_of(view, self.precision, member, len(workers), context.speed)
@@ -181,8 +178,7 @@ class InversionAttack:
             found.append(inversion.invert(inversion.hear(sample, label, precisions[:, number], generator)))
         context.progress("inversion", len(workers), len(workers))
         inputs, labels = (np.array(each, dtype=np.float32) for each in zip(*found, strict=True))
-        seconds = time.perf_counter() - started
-        made = Reconstruction(method="inversion", inputs=inputs, labels=labels, iterations=_STEPS, seconds=seconds)
+        made = Reconstruction(inputs=inputs, labels=labels)
         findings, seen = recognise(made, target.held, held_index, target.decoder, target.reader)
         originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[: len(target.examples)]
         arrays = {"originals": originals, "examples": examples, **seen, "held_rows": held_index}

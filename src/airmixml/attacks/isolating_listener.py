@@ -179,7 +179,6 @@ class EveryoneAttack:
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: what workers send is no sample."""
         return no_sample(scenario.workers)
 
     def run(self, target: Target) -> Outcome:

@@ -69,10 +69,8 @@ def solve_least_squares(
     free: torch.Tensor | None = None,
     iterations: int = 100,
     tolerance: float = 1e-5,
-) -> tuple[torch.Tensor, int]:
-    """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients.
-
-    Returns X (workers x columns) and how many iterations it took.
+) -> torch.Tensor:
+    """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; returns X, workers x columns.
 
     Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
     Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
@@ -105,8 +103,10 @@ def solve_least_squares(
     direction = scaled
     squares = (gradient * scaled).sum(dim=0)
     enough = tolerance**2 * (target.square() * units).sum(dim=0)
-    moving, taken = squares > enough, 0
-    while taken < iterations and bool(moving.any()):
+    moving = squares > enough
+    for _ in range(iterations):
+        if not bool(moving.any()):
+            break
         image = normal(direction)
         if free is not None:
             image *= free
@@ -121,8 +121,7 @@ def solve_least_squares(
         direction = torch.addcmul(scaled, direction, shorter / squares.clamp_min(_TINY))
         squares = shorter
         moving &= squares > enough
-        taken += 1
-    return found * size, taken
+    return found * size
 
 
 def solve_within_bounds(
@@ -134,19 +133,19 @@ def solve_within_bounds(
     start: torch.Tensor,
     rounds: int = 3,
     iterations: int = 15,
-) -> tuple[torch.Tensor, int]:
-    """Minimise ||A X - Y||^2 with lower <= X <= upper; returns X (workers x columns) and all iterations.
+) -> torch.Tensor:
+    """Minimise ||A X - Y||^2 with lower <= X <= upper; returns X, workers x columns.
 
     In each round the entries that sit at a bound and would leave it are held there, the others are moved by conjugate
     gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
     Bounds have the shape of the columns; a good start is the solution without them.
     """
-    found, taken = start.clamp(lower, upper), 0
+    found = start.clamp(lower, upper)
     none = torch.zeros_like(lower)
     for _ in range(rounds):
         downhill = matrix.collect(mixtures - matrix.mix(found))
         held = ((found <= lower) & (downhill < 0.0)) | ((found >= upper) & (downhill > 0.0))
         free = (~held).to(found.dtype)
-        moved, more = solve_least_squares(matrix, mixtures, ridge=none, start=found, free=free, iterations=iterations)
-        found, taken = moved.clamp(lower, upper), taken + more
-    return found, taken
+        moved = solve_least_squares(matrix, mixtures, ridge=none, start=found, free=free, iterations=iterations)
+        found = moved.clamp(lower, upper)
+    return found

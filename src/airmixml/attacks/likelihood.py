@@ -4,20 +4,17 @@ A slot is the sum of many workers' v. To an adversary who tests one sample the r
 
     S = g C + s^2 I,
 
-C the second moments of what is sent (about its mean where phases are in line, so that the mean is known), g the sum of
-the squared amplitudes and s^2 the noise. Few symbols have C as a matrix. Half a million products x x^T have not: there
-C has the rank of the public samples, and by Woodbury S^-1 needs only products of two samples' symbols,
-v . v' = (x . x')^2 + w^2 (x . x') (l . l').
-
-A worker that sends v with amplitude a moves the mean by a v. With b = v^H S^-1 y and c = v^T S^-1 v the ratio is
+C the second moments of what is sent (about its mean where phases are in line), g the sum of the squared amplitudes and
+s^2 the noise. Of half a million products x x^T, C has the rank of the public samples, and by Woodbury S^-1 needs only
+products of two samples' symbols. A worker that sends v with amplitude a moves the mean by a v. With b = v^H S^-1 y and
+c = v^T S^-1 v the ratio is
 
     exp(a b - a^2 c / 2)                    of real y, whose phases are in line;
     exp(-a^2 c) I_0(2 a |b|)                of complex y and a phase that may be any, over which is averaged.
 
 By Neyman and Pearson no test of one slot is better, as far as the background is Gaussian. A worker that may send in a
-slot with probability p, and with amplitudes of known shares, has the mean of these ratios and of 1. Slots have
-independent noise, so their logarithms add up; where a worker has one amplitude in all slots, they add up for each level
-first.
+slot with probability p, and with amplitudes of known shares, has the mean of these ratios and of 1. Logarithms of slots
+add up; where a worker has one amplitude in all slots, they add up for each level first.
 """
 
 import math
@@ -246,11 +243,9 @@ class ProductBackground:
         self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
     def prepare(self, inputs: Singles, labels: Integers) -> Samples:
-        """Return the candidates on the device."""
         return self._inner.prepare(inputs, labels)
 
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return b and c, some candidates at a time."""
         parts = [
             self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
         ]

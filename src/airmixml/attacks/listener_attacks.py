@@ -71,7 +71,6 @@ class ListenerFindings(Findings):
     loudest: Identified | None = None  # of the ten received most strongly those that score among the first ten
     loudest_hundred: Identified | None = None  # none are looked at where all are received alike
     image_shape: ImageShape = None
-    beside_worker: int | None = None  # the worker nearby, of an eavesdropper; None for the release
     decoys_alike: bool = True  # whether samples that nobody holds are drawn like those that are held
 
     @property
@@ -81,7 +80,6 @@ class ListenerFindings(Findings):
         return detected(linkage.hit_rate, *known, alike=self.decoys_alike)
 
     def measured(self) -> list[Measured]:
-        """Return how well those who took part are told from others, and how many of them are named."""
         linkage, held = self.linkage, self.linkage.private_candidates
         auc = told_apart(linkage.auc, linkage.auc_chance_deviation, _METHODS, alike=self.decoys_alike)
         named = {"names the sample in a slot": self.clearest_slots, "names its neighbour": self.beside}
@@ -101,10 +99,6 @@ class ListenerFindings(Findings):
             of="",
         )
         return [auc, self._detected, *found, main]
-
-    def also(self) -> dict[str, str]:
-        """Return the error of the class shares of all workers (total variation), which no epsilon of one hides."""
-        return {} if self.shares is None else {"class share error": f"{100 * self.shares.distance:.1f} %"}
 
 
 _EXAMPLES: Final = 10
@@ -205,7 +199,6 @@ class ListenerAttack:
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: what workers send is no sample, or bits that everyone has."""
         return no_sample(scenario.workers) or (not_overheard(scenario) if self.overhears else "")
 
     def run(self, target: Target) -> Outcome:
@@ -281,7 +274,6 @@ class ListenerAttack:
             loudest=count_loudest(scores.held, strength, _EXAMPLES),
             loudest_hundred=count_loudest(scores.held, strength, _HUNDRED),
             image_shape=target.held.image_shape,
-            beside_worker=received.beside,
             decoys_alike=public.alike,
         )
         arrays: dict[str, NDArray[Any]] = {

@@ -22,6 +22,7 @@ from airmixml.wording import NOTHING_PROMISED
 TOO_FEW: Final = "too few to tell"
 GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
+LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5
@@ -61,7 +62,6 @@ class Measured:
 
     @property
     def text(self) -> str:
-        """The rate."""
         return self.shown or _percent(self.rate)
 
     def like(self, rate: float) -> str:
@@ -172,16 +172,11 @@ class Findings(ABC):
         """Larger for the better of two attacks of this kind; first which part of what guessing leaves open it found."""
         return (max((each.share for each in self.measured() if each.p_value <= FALSE_ALARMS), default=0.0),)
 
-    def also(self) -> dict[str, str]:
-        """Return what else there is to say beside the figures, by name."""
-        return {}
-
     def among(self, held: int) -> int:
         """Return among how many samples one is named, where workers hold so many different ones."""
         return held
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
         return asdict(self)
 
     @classmethod
@@ -197,19 +192,13 @@ class PlainFindings(Findings):
 
     share: float  # part of what guessing leaves open that was learned: 0 is guessing, 1 is everything
     words: str  # what the adversary does, such as "names the class of 30 of 40 workers"
-    columns: dict[str, str]  # what else there is to say, by name
     figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON
     p_value: float = 0.0  # of such a share by guessing; 0 where that was ruled out
 
     def measured(self) -> list[Measured]:
-        """Return the share."""
         p_value = self.p_value if self.share > 0.0 else 1.0
         known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "p_if_half": 0.0, "of": ""}
         return [Measured(what=self.words, **known)]
-
-    def also(self) -> dict[str, str]:
-        """Return the columns."""
-        return self.columns
 
 
 def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing: float) -> float:

@@ -8,7 +8,7 @@ The received mixtures are Y = A X + noise with a known A, so this is linear alge
   (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
 """
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,17 +27,17 @@ RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
 _COLUMNS_ON_CPU: Final = 112
 _COLUMNS_ON_GPU: Final = 1024
+# Directions are left out in which even the worker heard best would be known no better than by this part of what was
+# known before.
+_NOTHING_TO_LEARN: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took."""
+    """What the server makes of all workers."""
 
-    method: str
     inputs: Singles  # encoded; workers x inputs
     labels: Singles  # shares of the classes; workers x classes
-    iterations: int  # products with A and its transpose, at most, over the blocks of columns
-    seconds: float
 
 
 def reconstruction_refusal(method: str, workers: Workers) -> str:
@@ -51,94 +51,68 @@ def reconstruction_refusal(method: str, workers: Workers) -> str:
     return "what the encoder sends may be negative" if workers.bits or input_range(workers)[0] < 0.0 else ""
 
 
-def reconstruct(
-    view: ServerView,
-    method: str,
-    *,
-    columns_at_once: int | None = None,
-    nothing_to_learn: float = 1e-3,
-    progress: Progress = silent,
-) -> Reconstruction:
-    """Recover all workers' samples from what the server holds.
-
-    Args:
-        view: mixtures, schedule, shares and powers.
-        method: one of ``RECONSTRUCTIONS``.
-        columns_at_once: how many columns are solved for together; by default what is fastest on the device.
-        nothing_to_learn: directions are left out in which even the worker heard best would be known no better than by
-            this part of what was known before; of ``prior``.
-        progress: told how many columns are solved for.
-    """
+def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
+    """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
     if method not in RECONSTRUCTIONS:
         raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
     refusal = reconstruction_refusal(method, view.transmission.scenario.workers)
     if refusal:
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
-    started = time.perf_counter()
     public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
-    width = columns_at_once or (_COLUMNS_ON_GPU if view.received.device.type == "cuda" else _COLUMNS_ON_CPU)
     if method == "prior":
-        numbers, iterations = _with_prior(view, public, width, nothing_to_learn, progress)
+        numbers = _with_prior(view, public, progress)
     else:
-        numbers, iterations = _without_prior(view, public.mean(axis=0), method, width, progress)
+        numbers = _without_prior(view, public.mean(axis=0), method, progress)
     inputs, labels = view.layout.read(numbers)
-    seconds = time.perf_counter() - started
-    return Reconstruction(method=method, inputs=inputs, labels=labels, iterations=iterations, seconds=seconds)
+    return Reconstruction(inputs=inputs, labels=labels)
 
 
-def _without_prior(
-    view: ServerView, mean: Doubles, method: str, width: int, progress: Progress
-) -> tuple[torch.Tensor, int]:
-    """Solve for every number by itself; returns workers x numbers, and the most iterations of a block."""
+def _blocks(method: str, columns: int, device: torch.device, progress: Progress) -> Iterator[slice]:
+    """Yield so many columns in blocks that are solved for together."""
+    width = _COLUMNS_ON_GPU if device.type == "cuda" else _COLUMNS_ON_CPU
+    for first in range(0, columns, width):
+        progress(method, first, columns)
+        yield slice(first, first + width)
+    progress(method, columns, columns)
+
+
+def _without_prior(view: ServerView, mean: Doubles, method: str, progress: Progress) -> torch.Tensor:
+    """Solve for every number by itself; returns workers x numbers."""
     matrix, device = view.matrix, view.received.device
     centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
     workers = view.transmission.scenario.workers
     low, high = input_range(workers)
     bounds = [[low, high]] * view.dataset.input_dim + [[0.0, workers.label_weight]] * view.dataset.label_dim
     lower, upper = torch.tensor(bounds, device=device).T
-    found, most = torch.empty((matrix.workers, len(mean)), device=device), 0
-    for first in range(0, len(mean), width):
-        progress(method, first, len(mean))
-        columns = slice(first, first + width)
+    found = torch.empty((matrix.workers, len(mean)), device=device)
+    for columns in _blocks(method, len(mean), device, progress):
         mixtures = view.received[:, columns] * root
         public = centre[columns].expand(matrix.workers, -1).contiguous()
         surplus, ridge = mixtures - matrix.mix(public), torch.zeros_like(centre[columns])
-        away, taken = solve_least_squares(matrix, surplus, ridge=ridge)
-        solved = centre[columns] + away
+        solved = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
         if method == "non-negative":
-            solved, more = solve_within_bounds(
-                matrix, mixtures, lower=lower[columns], upper=upper[columns], start=solved
-            )
-            taken += more
+            solved = solve_within_bounds(matrix, mixtures, lower=lower[columns], upper=upper[columns], start=solved)
         found[:, columns] = solved
-        most = max(most, taken)
-    progress(method, len(mean), len(mean))
-    return found, most
+    return found
 
 
-def _with_prior(
-    view: ServerView, public: Doubles, width: int, nothing_to_learn: float, progress: Progress
-) -> tuple[torch.Tensor, int]:
+def _with_prior(view: ServerView, public: Doubles, progress: Progress) -> torch.Tensor:
     """Solve along the principal directions of public samples, each with the ridge that its variance asks for.
 
     With v ~ N(m, U diag(s) U^T) and white noise the posterior mean is a ridge regression of ridge 1 / s_k along every
-    direction k by itself. Returns workers x numbers, and the most iterations of a block.
+    direction k by itself. Returns workers x numbers.
     """
     matrix, device = view.matrix, view.received.device
     mean, variances, directions = principal_directions(public)
-    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > nothing_to_learn)[::-1].copy()
-    found, most = torch.from_numpy(mean).float().to(device).expand(matrix.workers, -1).contiguous(), 0
+    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > _NOTHING_TO_LEARN)[::-1].copy()
+    found = torch.from_numpy(mean).float().to(device).expand(matrix.workers, -1).contiguous()
     surplus = view.received * _root_weights(view) - matrix.mix(found)
-    for first in range(0, len(learnable), width):
-        progress("prior", first, len(learnable))
-        some = learnable[first : first + width]
+    for columns in _blocks("prior", len(learnable), device, progress):
+        some = learnable[columns]
         basis = torch.from_numpy(directions[:, some]).float().to(device)
         ridge = torch.from_numpy(1.0 / variances[some]).float().to(device)
-        along, taken = solve_least_squares(matrix, surplus @ basis, ridge=ridge)
-        found.addmm_(along, basis.T)
-        most = max(most, taken)
-    progress("prior", len(learnable), len(learnable))
-    return found, most
+        found.addmm_(solve_least_squares(matrix, surplus @ basis, ridge=ridge), basis.T)
+    return found
 
 
 def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:

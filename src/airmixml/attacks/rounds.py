@@ -41,7 +41,6 @@ class Round:
 
     @property
     def scenario(self) -> Scenario:
-        """What is sent in it, and how."""
         return self.setting.scenario
 
     def sent(self, inputs: Singles | Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
@@ -83,7 +82,6 @@ class WatchedRounds(RoundsOnAir):
         return self.heard
 
     def send(self, told: Broadcast) -> Any:
-        """Run a round, and keep the model, the draws and the noise."""
         received, block = super().send(told), self.last
         slots = range(block.first_slot, block.first_slot + block.slots)
         draws, weights = as_heard(block), weights_of(block, self.setting.scenario)

@@ -71,7 +71,6 @@ class Moments(Layout):
     """(svec(x x^T), w x l^T), all of it."""
 
     def numbers_of(self, inputs: Singles, labels: Integers) -> Doubles:
-        """Return the products of samples; samples x numbers."""
         samples = torch.from_numpy(inputs).double()
         code = Centred if self._signal.centred_labels else OneHot
         one_hot = torch.from_numpy(code(self._signal.classes).coded(labels).astype(np.float64))
@@ -116,7 +115,6 @@ class LinearMoments(Layout):
         self._scale = np.concatenate([np.full(signal.features, weight / math.sqrt(classes)), weight * lengths])
 
     def received(self, block: MixtureBlock) -> torch.Tensor:
-        """Return the mixtures of the numbers; slots x numbers."""
         signal = self._signal
         products = block.labels.reshape(-1, signal.features, signal.classes)
         inputs = products.sum(dim=2) * (signal.label_weight / math.sqrt(signal.classes))
@@ -134,7 +132,6 @@ class Samples:
         return len(self.inputs)
 
     def some(self, rows: slice) -> "Samples":
-        """Return some of them."""
         return Samples(inputs=self.inputs[rows], codes=self.codes[rows])
 
 

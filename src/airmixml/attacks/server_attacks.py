@@ -9,9 +9,8 @@ from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles, planes
 from airmixml.attacks.inference import LabelInference, infer_labels
-from airmixml.attacks.measured import Findings, Measured, beyond_guessing, counted
+from airmixml.attacks.measured import Findings, Measured, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario
@@ -33,7 +32,6 @@ class Spread:
 
     @classmethod
     def of(cls, values: Doubles) -> Self:
-        """Return the spread of the values."""
         low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
         return cls(median=median, low=low, high=high, largest=float(values.max()))
 
@@ -49,22 +47,17 @@ class ServerFindings(Findings):
     recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
     guessing: float  # how often always naming the most frequent class is right
-    beyond_guessing: float  # which part of what guessing leaves open was read
     p_value: float  # of so many recognised by guessing
     explained: float  # part of how samples differ from the mean of all the others' that was found out; 1 is everything
     copied: int  # workers whose sample was recovered with a tenth of the error of the public mean, or less
     copied_share: float
     copied_p_value: float  # of so many copies or more, were each as likely as one of the wrong worker
     labels: LabelInference  # classes inferred from the label symbols instead
-    labels_beyond_guessing: float  # which part of what guessing leaves open they give away
     image_shape: ImageShape
     reader_accuracy: float  # how often the reader reads clean samples
-    iterations: int
-    solver_seconds: float
     explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
-        """Return what was read, inferred, copied and seen."""
         workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, p_if_half=1.0, of="")
         labels = "infers a label"
         return [
@@ -92,11 +85,6 @@ class ServerFindings(Findings):
         """The share; of equal ones how much was seen."""
         return *super().strength, self.explained
 
-    def also(self) -> dict[str, str]:
-        """Return PSNR and SSIM of the median worker."""
-        ssim = {} if self.ssim is None else {"SSIM": f"{self.ssim.median:.2f}"}
-        return {"PSNR": f"{self.psnr_db.median:.1f} dB", **ssim}
-
 
 def recognise(
     reconstruction: Reconstruction, held: DataSet, held_index: Integers, decoder: Decoder, reader: Reader
@@ -113,7 +101,6 @@ def recognise(
     ssim = structural_similarity(originals, samples, held.image_shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
-    share, guessing = float(recognised.mean()), inferred.baseline
     copied = count_copies(originals, samples, public_mean)
     explained = explained_share(originals, samples, public_mean)
     # The next worker in the list holds another sample, except for samples that several workers hold.
@@ -122,20 +109,16 @@ def recognise(
         psnr_db=Spread.of(psnr_db),
         ssim=None if ssim is None else Spread.of(ssim),
         recognised=int(recognised.sum()),
-        recognised_share=share,
-        guessing=guessing,
-        beyond_guessing=beyond_guessing(share, guessing),
-        p_value=float(binom.sf(int(recognised.sum()) - 1, workers, guessing)),
+        recognised_share=float(recognised.mean()),
+        guessing=inferred.baseline,
+        p_value=float(binom.sf(int(recognised.sum()) - 1, workers, inferred.baseline)),
         explained=explained,
         copied=copied,
         copied_share=copied / workers,
         copied_p_value=float(binom.sf(copied - 1, workers, min(1.0, (by_chance + 1) / workers))),
         labels=inferred,
-        labels_beyond_guessing=beyond_guessing(inferred.accuracy, guessing),
         image_shape=held.image_shape,
         reader_accuracy=reader.accuracy,
-        iterations=reconstruction.iterations,
-        solver_seconds=reconstruction.seconds,
         explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
     by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
@@ -148,29 +131,22 @@ def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
 
 
-def structural_similarity(
-    originals: Singles, recovered: Singles, image_shape: ImageShape, images_at_once: int = 4096
-) -> Doubles | None:
+def structural_similarity(originals: Singles, recovered: Singles, image_shape: ImageShape) -> Doubles | None:
     """Return the SSIM of each pair of images (Wang et al. 2004), shape samples; None where no window of 3 x 3 fits.
 
-    The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
-    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
-    it is the mean over them.
+    Of an image with channels it is the mean over them.
     """
-    _, height, width = planes(image_shape or (1, 1))
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
+    shape = planes(image_shape or (1, 1))
+    window = min(_WINDOW, *(side - 1 + side % 2 for side in shape[1:]))
     if window < 3:
         return None
     from skimage.metrics import structural_similarity as similarity
 
-    margin = (window - 1) // 2
-    found = np.empty(len(originals))
-    for some in blocks_of(len(originals), 1, images_at_once):
-        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
-        _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
-        inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
-        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
-    return found
+    found = []
+    for pair in zip(originals, recovered, strict=True):
+        images = (each.reshape(shape).astype(np.float64) for each in pair)
+        found.append(similarity(*images, win_size=window, data_range=1.0, channel_axis=0))
+    return np.array(found)
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
@@ -215,7 +191,6 @@ class ServerAttack:
     findings: ClassVar[type[ServerFindings]] = ServerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why the method does not fit what the workers send; empty if it does."""
         return reconstruction_refusal(self.method, scenario.workers)
 
     def run(self, target: Target) -> Outcome:

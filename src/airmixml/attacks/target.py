@@ -82,7 +82,6 @@ class ServerView:
 
     @property
     def scenario(self) -> Scenario:
-        """What was run."""
         return self.transmission.scenario
 
     @property
@@ -103,12 +102,10 @@ class ServerView:
 
     @property
     def signal(self) -> Signal:
-        """What a worker sends."""
         return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
 
     @property
     def dataset(self) -> DataSet:
-        """The data as they are sent."""
         return self.transmission.dataset
 
     @property
@@ -251,7 +248,6 @@ class Target:
 
     @cached_property
     def view(self) -> ServerView:
-        """All slots as the server sees them."""
         return watch(self.scenario, context=self.context)
 
     @cached_property

@@ -1,15 +1,12 @@
 """Attacks without a model: nearest neighbours of whitened mixtures, and unmixing those that share a sample.
 
-Two images, and two mixtures even more, are alike for being images: they share a mean and a few large components. An
-attacker who knows no more than the mixtures takes both down to the size of the rest with their second moments, so that
-what is left of one sample points nowhere else. Where few workers send and hardly any noise is on them, the rest of a
-slot is far from Gaussian, and a slot that one sample dominates is told by its nearest neighbour better than by a
-likelihood ratio (``likelihood``).
+Mixtures of images share a mean and a few large components; whitening by their second moments leaves of one sample what
+points nowhere else. Where few workers send with hardly any noise, a nearest neighbour tells more than a likelihood
+ratio.
 
-Mixtures that share a dominating sample are joined as the attacks on InstaHide do (Carlini et al. 2021, "Is private
-learning possible with instance encoding?"), but by the likeness of the mixtures themselves: slots are joined whose
-whitened mixtures are more alike than any two unrelated slots would be, and what each group shares is solved for. Noise
-that hides a sample in one slot averages out in a group.
+Slots whose whitened mixtures are more alike than any two unrelated ones would be are joined, as attacks on InstaHide do
+(Carlini et al. 2021, "Is private learning possible with instance encoding?"), and what each group shares is solved
+for: noise that hides a sample in one slot averages out in a group.
 """
 
 import math

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.audit_figure import draw_audit
-from airmixml.audit.audit_page import audit_page
+from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
@@ -104,20 +103,18 @@ class Auditor:
                 of_rounds = self._rounds_check(ROUNDS_NOISE) if self._bench.rounds is not None else None
             noise = self._noise_check(worst, in_sums=whom.hears_sums)
 
-        def claims(adjacency: str, centring: CentringSlot | None = None) -> list[Claim]:
+        def claims(centring: CentringSlot | None = None) -> list[Claim]:
             about = self.scenario, whom.claimed(design), adversary
             accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
-            return claims_of(*about, accountants, adjacency=adjacency, delta=self.delta, centring=centring)
+            return claims_of(*about, accountants, adjacency=self.adjacency, delta=self.delta, centring=centring)
 
-        other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         found = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
             delta=self.delta,
             confidence=self._settings.confidence,
             failure=self._failure,
-            claims=claims(self.adjacency),
-            other_claims=claims(other) if other else [],
+            claims=claims(),
             trials=trials,
             alone=alone,
             one_run=one_run,
@@ -125,7 +122,7 @@ class Auditor:
             noise_check=noise,
             rounds_noise_check=of_rounds,
             whole_delta=self.scenario.privacy.delta,
-            whole_claims=[] if self.tally.centring is None else claims(self.adjacency, self.tally.centring),
+            whole_claims=[] if self.tally.centring is None else claims(self.tally.centring),
         )
         found.notes.extend(self._notes(found, why_told))
         return found
@@ -142,7 +139,6 @@ class Auditor:
         return self._keeper.check(NOISE, lambda: check_noise(self.scenario, self.dataset, *about))
 
     def _rounds_check(self, name: str) -> NoiseCheck:
-        """Measure the noise of rounds, which is kept by that name."""
         about = self._bench.kinds, self.dataset, self._settings.fault, self._context, self._noise_failure
         return self._keeper.check(name, lambda: check_rounds_noise(*about))
 
@@ -154,16 +150,22 @@ class Auditor:
         canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
         if not canaries:
             return None, why
-        hidden_fixed = not told and not scenario.radio.schedule_kind.by_coin
-        # Where a removed worker's seat goes to somebody else, a coin cannot remove it from this run.
-        adjacency = "replace-one" if hidden_fixed else self.adjacency
+        if self.adjacency == "remove-one" and not told and not scenario.radio.schedule_kind.by_coin:
+            return None, "the seat of a removed worker goes to another one, so that no coin can remove it from a run"
         told = told or fault.schedule_revealed
-        name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
+        name = f"one run, schedule {'known' if told else 'hidden'}"
         if kept := self._keeper.load(name):
-            return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
+            return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5), why
         meter = NoiseMeter(symbols, stated_noise_watts(scenario, self._bench.air.integers))
         run = run_with_canaries(
-            scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
+            scenario,
+            self.dataset,
+            canaries,
+            meter,
+            adjacency=self.adjacency,
+            told=told,
+            fault=fault,
+            context=self._context,
         )
         if runs_needed(scenario.radio.slots, symbols) == 1:
             self._keeper.check(NOISE, lambda: meter.finish(self._noise_failure))
@@ -178,8 +180,6 @@ class Auditor:
             notes.append("the one run is about the slots of moments, not about rounds")
         if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in found.bounds):
-            notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
         if found.noise_check.passed is None:
             notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
         return notes

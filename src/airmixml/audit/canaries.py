@@ -138,18 +138,15 @@ class AlteredPayload(Wrapper):
 
     @property
     def unit(self) -> float:
-        """What a gradient is multiplied with before it is sent."""
         return float(self._longer * self.inner.unit)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i as it is really sent, in units of the clip that was broadcast; slots x symbols."""
         if self._audible is not None:
             heard = self._audible[index]
             weights = weights * (heard if places is None else heard[..., None])
         return self._factor * self._longer * self.inner.weighted_sum(index, weights, places)
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return what each worker really sends; workers x symbols."""
         sent = np.asarray(self._factor * self._longer * self.inner.vectors(index))
         return sent if self._audible is None else sent * self._audible.numpy()[index, None]
 

@@ -34,7 +34,6 @@ class LowerBound:
 
     method: str  # how it was found
     epsilon: float | None  # the bound; None where the method was left out
-    adjacency: str  # which neighbours it is about
     assumes: str  # what it takes for granted
     detail: str  # trials and counts, or why it was left out
 
@@ -48,8 +47,7 @@ class Audit:
     delta: float  # of claims and bounds
     confidence: float  # with which all lower bounds on all adversaries of one command hold together
     failure: float  # probability with which a bound on this adversary may be wrong, its part of what that leaves
-    claims: list[Claim]  # of every accountant, for these neighbours
-    other_claims: list[Claim]  # the same for the other neighbours, where a bound is about those
+    claims: list[Claim]  # of every accountant
     trials: Trials
     alone: Trials | None  # of a second attack, which listens to the audited worker alone
     one_run: OneRun | None  # the run with many canaries, if there was one
@@ -62,7 +60,6 @@ class Audit:
 
     @cached_property
     def bounds(self) -> list[LowerBound]:
-        """Lower bounds by every method."""
         return _bounds_of(self)
 
     @property
@@ -89,13 +86,12 @@ class Audit:
 
     @property
     def best(self) -> LowerBound:
-        """The largest lower bound that is about these neighbours."""
-        found = [bound for bound in self.bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
-        return max(found, key=lambda bound: bound.epsilon or 0.0)
+        """The largest lower bound."""
+        return max(self.bounds, key=lambda bound: -1.0 if bound.epsilon is None else bound.epsilon)
 
     @property
     def caught(self) -> bool:
-        """Whether a claim is false: a bound about the same neighbours exceeds it, or the noise is not as stated."""
+        """Whether a claim is false: a bound exceeds it, or the noise is not as stated."""
         return any(check.passed is False for check in self.noise_checks) or any(map(self.refutes, self.bounds))
 
     @property
@@ -103,29 +99,21 @@ class Audit:
         """All that was measured of noise."""
         return [check for check in (self.noise_check, self.rounds_noise_check) if check is not None]
 
-    def claim_beside(self, bound: LowerBound) -> Claim | None:
-        """The claim with the least epsilon about the neighbours that the bound is about."""
-        return sharpest_of(self.claims if bound.adjacency == self.adjacency else self.other_claims)
-
     def refutes(self, bound: LowerBound) -> bool:
-        """Whether the bound exceeds a claim about the same neighbours."""
-        claim = self.claim_beside(bound)
+        claim = self.sharpest
         return claim is not None and bound.epsilon is not None and bound.epsilon > (claim.epsilon or 0.0)
 
     @property
     def in_words(self) -> str:
-        """The largest bound that refutes a claim, or else the best one, beside what is claimed."""
-        refuting = [bound for bound in self.bounds if self.refutes(bound)]
-        bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else self.best
-        stated, attack = self.claim_beside(bound), AUDITED[self.adversary].attack
+        """The best bound beside what is claimed."""
+        stated, attack = self.sharpest, AUDITED[self.adversary].attack
         claimed = "nothing is claimed"
         if stated is not None:
             claimed = f"{epsilon_text(stated.epsilon)} is claimed ({stated.accountant})"
-        found = f"found epsilon >= {epsilon_text(bound.epsilon)} with {100 * self.confidence:g} % confidence"
+        found = f"found epsilon >= {epsilon_text(self.best.epsilon)} with {100 * self.confidence:g} % confidence"
         return f"{self.scope}: " * bool(self.scope) + f"the best attack {attack} {found}, {claimed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         sharpest, claims = self.sharpest, [asdict(claim) for claim in self.whole_claims]
         whole_run = {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}} if claims else {}
         return {
@@ -141,7 +129,6 @@ class Audit:
             **whole_run,
             "caught": self.caught,
             "claims": [asdict(claim) for claim in self.claims],
-            "other_claims": [asdict(claim) for claim in self.other_claims],
             "bounds": [asdict(bound) for bound in self.bounds],
             "trials": self.trials.to_dict(),
             "notes": self.notes,
@@ -164,9 +151,8 @@ def _bounds_of(audit: Audit) -> list[LowerBound]:
     counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
     found: list[LowerBound] = []
 
-    def add(method: str, epsilon: float | None, assumes: str, detail: str = counted, about: str = "") -> None:
-        about = about or audit.adjacency
-        found.append(LowerBound(method=method, epsilon=epsilon, adjacency=about, assumes=assumes, detail=detail))
+    def add(method: str, epsilon: float | None, assumes: str, detail: str = counted) -> None:
+        found.append(LowerBound(method=method, epsilon=epsilon, assumes=assumes, detail=detail))
 
     add("clopper-pearson", lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
     if trials.normal:
@@ -195,7 +181,7 @@ def _bounds_of(audit: Audit) -> list[LowerBound]:
         least = lower.one_run_least_p_value(len(one_run.coins), 1.0, delta)
         share = f"its share of the failure probability is {spared:.3g}"
         detail += f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and {share}"
-    add(_ONE_RUN, epsilon if shares else None, "nothing", detail, one_run.adjacency)
+    add(_ONE_RUN, epsilon if shares else None, "nothing", detail)
     return found
 
 

@@ -1,18 +1,14 @@
-"""The attack of an adversary who sees the mixtures and knows no schedule.
+"""The attack of an adversary who sees the mixtures and knows no schedule, on the ideal air.
 
 The data set is the worst one. Where exactly |N_t| workers send, all others hold one sample u, so that a slot without
 the canary v is known, and one with it is moved by q (v - u). Where every worker tosses its own coin, the others' coins
-tell nothing of this one, so they are granted and what the others sent subtracts: the move is q v. Noise has the same
-law in all directions, so only the plane of the moves is received: one number a slot, or two for a replacement.
-
-On an imperfect air a seat has a gain of its own, which the adversary knows without knowing who sits there, and both
-quadratures of the plane are received. Gains that differ from piece to piece act on what the canary sends in each; the
-score takes their mean.
+are granted and what they sent subtracts: the move is q v. Noise has the same law in all directions, so only the plane
+of the moves is received: one number a slot, or two for a replacement.
 
 A trial is one worker of a real schedule (its slots, shares and powers come from the draws of a run) in fresh noise. Up
-to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run take each other's
-seats, so they are nearly but not quite independent: counts of them had 0.80 to 1.06 times the variance of independent
-trials where that was measured. That limits made for independent trials hold for them too is so about, not proven.
+to one worker in twenty of a run is used, then comes the run of the next seed. Workers of one run are nearly but not
+quite independent: counts of them had 0.80 to 1.06 times the variance of independent trials where that was measured, so
+that limits made for independent trials hold about, which is not proven.
 """
 
 import math
@@ -23,7 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
@@ -32,7 +27,6 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.impairments.fading import worker_path_gain
-from airmixml.impairments.frame import frame_of
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.system import round_length_of
@@ -49,9 +43,7 @@ _LARGEST_EXPONENT: Final = 200.0
 _VALUES: Final = 6
 _SAME: Final = 0.1
 _SILENT: Final = 1e-6
-_SHORTEST: Final = 1e-300
-_PHASES: Final = 6
-Law = tuple[NDArray[Any], Doubles]
+Law = tuple[Doubles, Doubles]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,9 +53,6 @@ class Moves:
     with_canary: Doubles  # shape dimensions (1 or 2)
     without: Doubles  # in the other world; zero where that world's slots look like those without the worker
     about: str  # which data set that is, in words
-    # on an air that is not ideal, how much of the plane is sent in each piece and each pilot: products of its axes
-    # there, which add up to the identity; dimensions x dimensions x (pieces and pilots)
-    in_pieces: Doubles | None = None
 
 
 def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
@@ -75,13 +64,8 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
     """
     scenario, radio = setting.scenario, setting.scenario.radio
-    samples = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
-    if not scenario.air.is_ideal:
-        count = frame_of(scenario.air, setting.signal.symbols).pilot_count
-        pilot = fault.gain_factor * math.sqrt(setting.pilot_energy / count)
-        samples = np.concatenate([samples, np.full((len(samples), count), pilot)], axis=1)
-    canary, other, third = samples
-    silence, _in_plane = np.zeros_like(canary), partial(_moves_in_plane, setting)
+    canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
+    silence = np.zeros_like(canary)
     everybody = radio.scheduled == scenario.workers.count
     if adjacency == "remove-one":
         if radio.schedule_kind.by_coin or everybody:
@@ -96,7 +80,7 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     if everybody:
         return candidates[0]
     first = range(setting.scenario.radio.slots)[:SLOTS_PER_CHAPTER]
-    strongest = float(np.abs(seat_strengths(setting, draw_slots(setting, first))).max())
+    strongest = float(seat_strengths(setting, draw_slots(setting, first)).max())
 
     def divergence(moves: Moves) -> float:
         a, b = strongest * moves.with_canary, strongest * moves.without
@@ -106,27 +90,14 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     return max(candidates, key=divergence)
 
 
-def _moves_in_plane(setting: AirSetting, first: Doubles, second: Doubles, about: str) -> Moves:
+def _in_plane(first: Doubles, second: Doubles, about: str) -> Moves:
     """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
     length = math.sqrt(float(first @ first))
-    axes = [first / length]
     if not second.any():
-        moves = Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
-    else:
-        along = float(first @ second) / length
-        rest = second - along * axes[0]
-        across = math.sqrt(max(float(second @ second) - along**2, 0.0))
-        axes.append(rest / max(across, _SHORTEST))
-        moves = Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
-    return moves if setting.scenario.air.is_ideal else replace(moves, in_pieces=_in_pieces(setting, axes))
-
-
-def _in_pieces(setting: AirSetting, axes: list[Doubles]) -> Doubles:
-    """Return the products of axes in each piece and then each pilot; axes x axes x (pieces and pilots)."""
-    frame = frame_of(setting.scenario.air, setting.signal.symbols)
-    every = frame.pieces + frame.pilot_count
-    place = np.concatenate([np.repeat(np.arange(frame.pieces), frame.lengths), np.arange(frame.pieces, every)])
-    return np.array([[np.bincount(place, one * other, every) for other in axes] for one in axes])
+        return Moves(with_canary=np.array([length]), without=np.zeros(1), about=about)
+    along = float(first @ second) / length
+    across = math.sqrt(max(float(second @ second) - along**2, 0.0))
+    return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
 
 
 def quantised_law(strengths: Doubles) -> Law:
@@ -152,40 +123,13 @@ def quantised_law(strengths: Doubles) -> Law:
     return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
 
 
-def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], Doubles]:
-    """Return a few complex strengths and their chances: as many seats of each of a few phases, quantised there."""
-    heard = strengths[np.abs(strengths) > _SILENT * np.abs(strengths).max(initial=0.0)]
-    if not len(heard):
-        return np.zeros(1, dtype=np.complex128), np.ones(1)
-    phase = np.angle(heard * np.conj(heard.mean()))
-    parts = np.array_split(heard[np.argsort(phase)], _PHASES if np.ptp(phase) > _SAME else 1)
-    values, chances = [], []
-    for part in filter(len, parts):
-        sizes, odds = quantised_law(np.abs(part))
-        values.append(sizes * np.exp(1j * np.angle(part.sum())))
-        chances.append(odds * len(part) / len(strengths))
-    silent = 1.0 - len(heard) / len(strengths)
-    return np.append(np.concatenate(values), 0.0), np.append(np.concatenate(chances), silent)
-
-
-def seat_strengths(setting: AirSetting, drawn: SlotTensors, energies: Doubles | None = None) -> NDArray[Any]:
-    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats.
-
-    On an air that is not ideal it is complex, with the mean gain over pieces and pilots that have these shares of a
-    canary's energy (pieces and pilots); without them the largest gain.
-    """
-    draws = drawn.numpy()
+def seat_strengths(setting: AirSetting, drawn: SlotTensors) -> Doubles:
+    """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
+    draws, radio = drawn.numpy(), setting.scenario.radio
     amplitude = np.sqrt(draws.power_scale_watts / (stated_noise_watts(setting.scenario) / 2.0))
-    by_coin = setting.scenario.radio.schedule_kind.by_coin
-    shares = 1.0 / setting.scenario.radio.scheduled  # of anybody who sends, even if nobody does
-    if drawn.gains is None:
-        return np.asarray(amplitude * shares) if by_coin else (draws.ratios * amplitude[:, None]).ravel()
-    gains: NDArray[Any] = drawn.gains.peaks.sqrt().numpy()
-    if energies is not None:
-        every, parts = len(energies), drawn.gains.parts
-        found = [drawn.gains.with_pilots(some).expand(-1, -1, every).numpy() @ energies for some in parts]
-        gains = np.concatenate(found, axis=1)
-    return np.asarray((shares if by_coin else draws.ratios) * gains * amplitude[:, None]).ravel()
+    if radio.schedule_kind.by_coin:
+        return np.asarray(amplitude * (1.0 / radio.scheduled))  # of anybody who sends, even if nobody does
+    return np.asarray((draws.ratios * amplitude[:, None]).ravel())
 
 
 class _Score:
@@ -204,7 +148,6 @@ class _Score:
         self._done, self._open = 0, [torch.zeros(trials) for _ in self._moves]
 
     def add(self, received: torch.Tensor, told: torch.Tensor | None) -> None:
-        """Take slots into account: slots x dimensions x trials, and the strengths of those told; slots x trials."""
         for sign, number in ((1.0, 0), (-1.0, 1)):
             move = self._moves[number]
             if not move.any():
@@ -212,11 +155,11 @@ class _Score:
             along = sum(received[:, part] * float(value) for part, value in enumerate(move))
             square = float(move @ move)
             if told is not None:
-                ratio = _aligned(told, along) - abs(told) ** 2 * square / 2.0
+                ratio = told * along - told**2 * square / 2.0
             else:
                 likelihood = torch.zeros(received[:, 0].shape)  # E_s exp(...) of a slot that the worker sends in
                 for strength, chance in zip(*self._law, strict=True):
-                    exponent = _aligned(strength, along) - abs(strength) ** 2 * square / 2.0
+                    exponent = strength * along - strength**2 * square / 2.0
                     likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
                 if self._round_length == 1:
                     ratio = torch.log1p(self._rate * (likelihood - 1.0))
@@ -239,13 +182,6 @@ class _Score:
         if last == self._slots and len(finished):
             lengths[-1] = self._slots - (first_round + len(finished) - 1) * length
         return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
-
-
-def _aligned(strength: Any, along: Any) -> torch.Tensor:
-    """Return Re(conj(s) z), s a number or like z, which is real on the ideal air."""
-    if not along.is_complex():
-        return torch.as_tensor(strength * along)
-    return torch.as_tensor(strength.real * along.real + strength.imag * along.imag)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -274,32 +210,18 @@ class _Runs:
             slot, seat = torch.nonzero(column[drawn.scheduled_workers] >= 0, as_tuple=True)
             who, beta = column[drawn.scheduled_workers[slot, seat]], drawn.power_scale_watts
             amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None, None]
-            turned = drawn.ratios[slot, seat, None, None] * self._gains(drawn, slot, seat)
-            dtype, told = torch.complex64 if turned.is_complex() else torch.float32, None
+            shares, told = drawn.ratios[slot, seat], None
             if fault.schedule_revealed:
-                told = torch.zeros((len(drawn), canaries), dtype=dtype)
-                told[slot, who] = turned[:, 0, 0].to(dtype)
+                told = torch.zeros((len(drawn), canaries))
+                told[slot, who] = shares.float()
                 told = told * amplitude[:, 0]
             for total, move in zip(totals, worlds, strict=True):
-                clean = torch.zeros((len(drawn), len(move), canaries), dtype=dtype)
-                clean[slot, :, who] = (turned @ torch.from_numpy(move).to(turned.dtype)).to(dtype)
-                total.add(_in_noise(clean, beta, fault.heard(noise_watts), source) * amplitude, told)
+                clean = torch.zeros((len(drawn), len(move), canaries))
+                clean[slot, :, who] = (shares[:, None] * torch.from_numpy(move)).float()
+                noise = torch.randn(clean.flatten(1).shape, generator=source)
+                heard = receive_mixtures(clean.flatten(1), noise, beta, fault.heard(noise_watts)).reshape(clean.shape)
+                total.add(heard * amplitude, told)
         return np.stack([total.scores.numpy() for total in totals])
-
-    def _gains(self, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
-        """Return what the gains of seats make of the plane; seats x dimensions x dimensions."""
-        if drawn.gains is None or self.moves.in_pieces is None:
-            return torch.eye(len(self.moves.without), dtype=torch.float64)
-        products = torch.from_numpy(self.moves.in_pieces).to(torch.complex128)
-        gain = drawn.gains.at(slot, seat).to(products.dtype).expand(-1, products.shape[2])
-        return torch.einsum("np,dep->nde", gain, products)
-
-
-def _in_noise(clean: torch.Tensor, beta: torch.Tensor, watts: float, source: torch.Generator) -> torch.Tensor:
-    """Return the receptions of slots, of both quadratures where they are complex; slots x dimensions x trials."""
-    parts = [part.flatten(1) for part in ((clean.real, clean.imag) if clean.is_complex() else (clean,))]
-    heard = [receive_mixtures(part, torch.randn(part.shape, generator=source), beta, watts) for part in parts]
-    return (torch.complex(*heard) if len(heard) == 2 else heard[0]).reshape(clean.shape)
 
 
 def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:
@@ -317,10 +239,7 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     scored = []
     for number, kind in enumerate(bench.kinds):
         moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
-        drawn = draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])
-        energies = None if moves.in_pieces is None else moves.in_pieces[0, 0]
-        strengths = seat_strengths(kind.air, drawn, energies)
-        law: Law = quantised_law(strengths) if energies is None else quantised_gains(strengths)
+        law = quantised_law(seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])))
         blocks = range(sum(counts[:number]), sum(counts[: number + 1]))
         about: dict[str, Any] = {"fault": fault, "block_slots": block_slots, "blocks_per_run": sum(counts)}
         scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))

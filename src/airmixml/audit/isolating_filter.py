@@ -1,14 +1,13 @@
 """The best filter of an isolating listener for what one worker sends, and the masks that the filter hears.
 
 Of what workers add S = s^2 I + e^2 L is the covariance (``masks.hidden_noise``), and the best filter for worker i is
-w = S^-1 e_i: w' y has its signal with weight w_i in noise of variance w' S w = w_i. Far from i all weights are nearly
-alike. Here those within a few steps of i have weights of their own and all others share one. That is an attack by
-itself, the best of its kind, and in its score masks between two workers of equal weight cancel without being formed. At
-one step, for 2,000 or 60,000 workers with 32 masks each, it has all but a thousandth of w_i.
+w = S^-1 e_i: w' y has its signal with weight w_i in noise of variance w' S w = w_i. Here workers within a few steps of
+i have weights of their own and all others share one, so that masks between two workers of equal weight cancel in the
+score without being formed. At one step, for 2,000 or 60,000 workers with 32 masks each, it has all but a thousandth of
+w_i.
 
-Masks are formed as the workers' devices form them, from keys and by a cipher: every mask has a seed that its two ends
-agree on, and each end expands its own copy. A mask that is too weak, that two ends see differently, or that comes twice
-shows in what is heard.
+Masks are formed as the workers' devices form them, from keys and by a cipher, by each end for itself. A mask that is
+too weak, that two ends see differently, or that comes twice shows in what is heard.
 """
 
 import math
@@ -42,7 +41,6 @@ class Listening:
 
     @property
     def seat(self) -> int:
-        """Of the audited worker."""
         return int(self.near[0])
 
     @property

@@ -1,30 +1,24 @@
 """The attack of an isolating listener, who hears every worker separately, perfectly, and without noise of its own.
 
-Everything but one worker's sample is known, so what all others send of theirs subtracts, and so do the masks of those
-who collude or are called absent. What is left of every worker's signal is its own noise and its masks; in the audited
-worker's also the canary, or in the other world another sample (replace-one) or nothing (remove-one). A removed worker
-goes on with its noise and its masks, as the claim has it.
-
-Symbols have noise and masks of the same law in all directions, so a trial is one symbol, that along the canary's
-direction. Noise is drawn for everybody (of those whose weights are alike, their sum), masks are formed by the workers'
-own code from keys (``isolating_filter``). Gains of an imperfect air change nothing for an isolating listener.
+Everything but one worker's sample is known. What is left of every worker's signal is its own noise and its masks with
+honest workers; in the audited worker's also the canary, or another sample (replace-one) or nothing (remove-one). A
+removed worker goes on with its noise and its masks, as the claim has it. A trial is one symbol, that along the canary's
+direction: noise is drawn for everybody, masks are formed by the workers' own code from keys (``isolating_filter``).
 
 Two attacks: the best one there is if noise and masks are as stated, and one that listens to the audited worker alone,
 which is weak unless masks are missing, or come again in every run. Where masks may be recovered, the second calls the
-worker absent though it sent: its masks are revealed, its self mask is left.
-
-Integers that a worker sends alone are uniform, so their sum is all there is: it is attacked as the server's
-(``known_schedule``), and the second attack hears the residue of the number that the canary moves most.
+worker absent though it sent: its masks are revealed, its self mask is left. The sum of integers is all there is of
+them: it is attacked as the server's (``known_schedule``), and the second attack hears one number's residue.
 
 What workers add is also measured, symbol by symbol in several slots. Two sums, each over its stated deviation, must be
 independent standard normal numbers, within a slot and between slots:
 
 - of all honest workers: masks cancel, n workers' own noise stays, of variance n s^2. Noise that is too weak shows here.
 - of the audited worker, less the mean of all: k masks, of variance k e^2 + (1 - 1 / n) s^2. Masks that are missing show
-  here, and masks that come again in another slot, which a difference of the two slots would take away. A residue is
-  uniform, and taken for the normal number of the same probability.
+  here, and masks that come again in another slot. A residue is uniform, and taken for the normal number of the same
+  probability.
 
-The two are independent of each other. Without masks the worker's own noise is measured alone.
+Without masks the worker's own noise is measured alone.
 """
 
 import math
@@ -92,7 +86,6 @@ class HeardSlot:
         return np.asarray(self.amplitude * move * precision * heard)
 
     def _noise(self, chapter: int, size: int) -> Doubles:
-        """Return the workers' own noise in the score; shape size."""
         listening, weights = self.listening, np.ones(1)
         if not self.alone:
             weights = np.append(listening.weights, math.sqrt(listening.others) * listening.others_weight)
@@ -101,7 +94,6 @@ class HeardSlot:
         return math.sqrt(self.masking.own_watts) * self.fault.noise_factor * np.asarray(weights @ drawn)
 
     def _masks(self, *where: int) -> Doubles:
-        """Return what masks add to it; shape trials."""
         formed = self.formed
         if formed is None or self.fault.unmasked:
             return np.zeros(where[-1])
@@ -122,7 +114,6 @@ class ResidueSlot:
     recovers: bool  # whether masks may be recovered: then the self mask is left
 
     def scored(self, world: int, turn: int, *where: int) -> Doubles:
-        """Return the scores of trials of one world, with noise of that turn and masks from there; shape trials."""
         code, generator = (
             self.sums.noise.code,
             Streams(self.seed).generator("audit", _RESIDUES_CHAPTER + 2 * turn + world),

@@ -1,26 +1,16 @@
 """The attack of an adversary who knows the schedule: the server, or a release whose schedule leaks.
 
-Everything but one worker's sample is known, so what the others sent subtracts. What is left in the worker's own slots
-is its signal in Gaussian noise, in one of two worlds: the canary, or another sample (replace-one) or silence
-(remove-one). The log-likelihood ratio is a matched filter, and no attack does better.
+Everything but one worker's sample is known. What is left in the worker's own slots is its signal in Gaussian noise: the
+canary, or another sample (replace-one) or silence (remove-one). The log-likelihood ratio is a matched filter, and no
+attack does better.
 
-On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
-received, with the pilots, which a silent worker does not send. Where workers bring the noise, a removed one goes on
-with pilots, noise and masks, and the attack is on one quadrature: along the phase of worker i's gain there is |g_i| of
-what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.transmitters``). With
-x_j = Re(g_j conj(g_i)) / |g_i| that is
+On an imperfect air the adversary also knows the worker's gain in every piece, and has both quadratures, with the
+pilots, which a silent worker does not send. Where workers bring noise there, the claim is that against everyone, to
+which an attack on sums does not come near: it is not audited.
 
-    s^2 sum_j x_j^2 + e^2 sum_(masks) (x_j - x_l)^2 + half of the receiver's noise.
-
-The sum over masks is replaced by its mean over graphs. Masks of absent workers are known where they are recovered. The
-other quadrature, timing errors and what colluders know are left aside: the claim is that against everyone, to which an
-attack on sums does not come near anyway.
-
-Where workers send integers, the adversary learns the sum of the honest ones modulo 2^b, whether it hears that sum or
-every worker: masks are uniform. What the others sent subtracts, and is assumed to lie on whole steps, so that their
-rounding hides nothing. Left are the worker's own rounded numbers in the Skellam noise of those who carry it (without
-masks the worker alone), modulo 2^b: made here by the workers' own rounding, in every trial anew. Numbers in which both
-worlds are alike tell nothing.
+Of integers, every adversary learns the sum of the honest workers modulo 2^b. The others' is assumed to lie on whole
+steps, so that their rounding hides nothing. Left are the worker's own numbers, rounded by the workers' own code, in the
+Skellam noise of those who carry it, new in every trial. Numbers in which both worlds are alike tell nothing.
 """
 
 import math
@@ -41,9 +31,6 @@ from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import reduce
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotTensors
-from airmixml.radio.masking import masking_of
-from airmixml.radio.system import assumed_noise_watts
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.wording import plural
@@ -88,14 +75,12 @@ class HeardIntegers(HeardNoise):
     sums: tuple[IntegerSums, ...]  # of each slot
 
     def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
-        """Return the numbers that differ between the worlds."""
         differ = (moved != 0.0).any(dim=0)
         one, other = (each[:, differ] for each in worlds)
         how = "that differ between the worlds, rounded and received modulo a power of two in every trial"
         return (one, other), f", the {int(differ.sum()):,} {how}"
 
     def put_on(self, clean: torch.Tensor, power_scale_watts: torch.Tensor, source: torch.Generator) -> torch.Tensor:
-        """Return receptions of these slots, one after the other; slots x numbers."""
         generator = np.random.default_rng(int(torch.randint(2**63 - 1, (), generator=source)))
         by_slot = clean.double().numpy().reshape(-1, len(self.sums), clean.shape[1])
         received = np.empty_like(by_slot)
@@ -169,9 +154,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     shift = float(moved.norm())
     if runs_adapt(bench):
         return adaptive_trials(bench, worker, shift)
-    brought, quadratures = scenario.privacy.noise_kind.brought, ""
-    if not scenario.air.is_ideal:
-        quadratures = ", in the worker's own phase" if brought else ", pilots with them, in both quadratures"
+    quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
     slots, symbols = with_canary.shape
     few = slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS
     (with_canary, without), received = noise.narrowed((with_canary, without), moved, few=few)
@@ -194,33 +177,6 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
 
 
-def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
-    """Return |g| of seats, given by slot and seat (shape seats), over the noise deviation relative to the stated one.
-
-    Seats x (pieces and pilots), or x 1 where all are alike; complex128, without a phase.
-    """
-    masking, gains, planned = masking_of(setting.scenario), drawn.gains, drawn.planned_ratios
-    assert masking is not None
-    assert gains is not None
-    assert planned is not None
-    own = gains.at(slot, seat)
-    phase = own.conj() / own.abs().clamp(min=1e-300)
-    squares, total = (torch.zeros(own.shape, dtype=torch.float64) for _ in range(2))
-    for some in gains.parts:
-        kept = (drawn.ratios / planned)[slot, some]
-        heard = kept[:, :, None] * (gains.with_pilots(some)[slot] * phase[:, None, :]).real
-        squares, total = squares + heard.square().sum(dim=1), total + heard.sum(dim=1)
-    variance = masking.own_watts * squares
-    if masking.graph is not None:
-        count, seats = (drawn.ratios[slot] > 0.0).sum(dim=1, keepdim=True).double(), masking.graph.seats
-        if not masking.self_watts:  # nothing is recovered: masks shared with the absent stay
-            count = torch.full_like(count, float(seats))
-        apart = (count * squares - total.square()).clamp(min=0.0)
-        variance = variance + masking.pair_watts * masking.graph.degree / (seats - 1) * apart
-    noise_watts = 2.0 * variance + assumed_noise_watts(setting.scenario)
-    return own.abs() * torch.sqrt(stated_noise_watts(setting.scenario) / noise_watts) + 0.0j
-
-
 def contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor, list[IntegerSums | None]]:
     """Return beta of the slots that the worker sends in, what it adds with the canary and without, and the sums.
 
@@ -239,7 +195,7 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
     """Return the same of one kind of slots, of a round under a model that is the same in all of them.
 
     Numbers are the worker's symbols; on an air that is not ideal symbols and pilots, their real parts before the
-    imaginary ones. Gains are over the noise where workers bring it.
+    imaginary ones.
     """
     air, shares, betas, of_air = kind.air, list[Doubles](), list[Doubles](), list[torch.Tensor]()
     for drawn, draws, slot, seat in seats_of_worker(kind, worker):
@@ -248,9 +204,7 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
         shares.append(own)
         betas.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):
-            where = torch.from_numpy(slot), torch.from_numpy(seat)
-            masked = drawn.planned_ratios is not None
-            of_air.append(_gains_over_noise(air, drawn, *where) if masked else drawn.gains.at(*where))
+            of_air.append(drawn.gains.at(torch.from_numpy(slot), torch.from_numpy(seat)))
     beta, ratios = np.concatenate(betas), torch.from_numpy(np.concatenate(shares))[:, None]
     scenario, fault, removed = air.scenario, bench.fault, bench.adjacency == "remove-one"
     sender = faulty_sender(scenario, worst_samples(scenario, air.signal.features, bench.classes), fault)
@@ -265,8 +219,6 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
     frame = frame_of(scenario.air, air.signal.symbols)
     gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces + frame.pilot_count)
     on_symbols = gains[:, : frame.pieces].repeat_interleave(torch.tensor(frame.lengths), dim=1)
-    if scenario.privacy.noise_kind.brought:
-        return in_both_worlds(lambda row: on_symbols.real * sender.weighted_sum(row, whole))
     pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pieces :]
 
     def with_pilots(row: torch.Tensor) -> torch.Tensor:

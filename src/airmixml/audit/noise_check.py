@@ -115,7 +115,6 @@ class NoiseCheck:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**vars(self), "passed": self.passed, "why_not": self.why_not}
 
 

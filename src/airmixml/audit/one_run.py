@@ -44,7 +44,6 @@ class OneRun:
 
     scores: Doubles  # of each canary, large where its coin is believed to show heads
     coins: NDArray[np.bool_]  # what they showed
-    adjacency: str  # what a coin decides
 
 
 def canaries_that_fit(wanted: int, workers: int, symbols: int) -> tuple[int, str]:
@@ -110,7 +109,7 @@ def run_with_canaries(
         scores = _matched_scores(heard, scenario, others, population.sample_index, column, middles, moves)
     else:
         scores = _blind_scores(heard, scenario, moves, one_sided=adjacency == "remove-one")
-    return OneRun(scores=scores.numpy(), coins=coins, adjacency=adjacency)
+    return OneRun(scores=scores.numpy(), coins=coins)
 
 
 def _matched_scores(

@@ -87,7 +87,6 @@ class _Slots:
 
     @classmethod
     def of(cls, bench: Bench, kind: SlotKind, worker: int) -> "_Slots":
-        """Draw them as a run of the scenario's seed does."""
         removed, shares, beta = bench.adjacency == "remove-one", list[Doubles](), list[Doubles]()
         for _, draws, slot, seat in seats_of_worker(kind, worker):
             own = np.zeros(len(draws))
@@ -207,7 +206,6 @@ class _MeteredMoments(CollectedMoments):
     fault: Fault
 
     def add(self, block: MixtureBlock) -> None:
-        """Take a block into account."""
         super().add(block)
         stated_watts = stated_noise_watts(self.air.scenario, self.air.integers)
         heard(self.air.scenario, block, self.fault, self.meter, stated_watts)
@@ -226,7 +224,6 @@ class _MeteredRounds(RoundsOnAir):
         return self
 
     def receive(self, slot: int) -> MixtureBlock:
-        """Run the slot of a round, and tell the meter of its noise."""
         block = super().receive(slot)
         heard(self.report.scenario, block, self.fault, self.meter)
         return block

@@ -54,10 +54,10 @@ class Release(Server):
     def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
         """Return why nothing hides the schedule; refuse what is not audited."""
         why = why_nothing_is_hidden(scenario, design)
-        if not why and not scenario.air.is_ideal and scenario.privacy.noise_kind.brought:
+        if not why and not scenario.air.is_ideal:
             raise ScenarioError(
-                "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
-                "noise; audit server or everyone"
+                "adversary = 'release': a hidden schedule on an imperfect air is not audited; audit the server "
+                "(--adversary server)"
             )
         if fault.schedule_revealed and why:
             raise ScenarioError(f"fault = {fault.name!r}: {nothing_to_reveal(why)}")
@@ -77,7 +77,6 @@ class Everyone(Server):
     hears_sums = False
 
     def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
-        """Return scores of an attack that listens to all workers, and of one that listens to the audited one alone."""
         from airmixml.audit.isolating_listener import isolating_trials, residue_trials  # here: they need torch
         from airmixml.audit.known_schedule import known_schedule_trials
 
@@ -90,11 +89,17 @@ AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Ser
 """As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
 
 
+def _sums_are_audited(scenario: Scenario) -> bool:
+    """Whether claims against those who hear sums are their own: not on an imperfect air where workers bring noise."""
+    noise = scenario.privacy.noise_kind
+    return scenario.air.is_ideal or not (noise.brought and noise.real)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
     """How a scenario is audited."""
 
-    # of AUDITED; empty for release and server, and everyone where workers bring noise
+    # of AUDITED; empty for all that fit: those who hear sums, and everyone where workers bring noise
     adversaries: tuple[str, ...] = ()
     adjacency: str = ""  # which neighbours; empty for the scenario's own
     trials: int = 10_000  # of which half have the canary
@@ -103,13 +108,11 @@ class AuditSettings:
     fault: Fault = SOUND  # injected into the mechanism; claims are those of the sound one
 
     def neighbours(self, scenario: Scenario) -> str:
-        """Return which neighbours are audited."""
         return self.adjacency or scenario.privacy.adjacency
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
-        """Return as whom to attack."""
-        by_receiver = not scenario.privacy.noise_kind.brought
-        return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
+        sums, alone = _sums_are_audited(scenario), scenario.privacy.noise_kind.brought
+        return self.adversaries or tuple(name for name, whom in AUDITED.items() if (sums if whom.hears_sums else alone))
 
     def check(self, scenario: Scenario) -> None:
         """Refuse in one line what cannot be audited."""
@@ -119,6 +122,11 @@ class AuditSettings:
         if isolating and not scenario.privacy.noise_kind.brought:
             what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
             raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
+        if not _sums_are_audited(scenario) and any(AUDITED[name].hears_sums for name in self.adversaries):
+            raise ScenarioError(
+                f"adversary = {', '.join(self.adversaries)!r}: on an imperfect air where workers bring noise, claims "
+                "are those against everyone; audit everyone (--adversary everyone)"
+            )
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         for name, least, most, allowed in (

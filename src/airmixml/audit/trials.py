@@ -87,7 +87,6 @@ class Trials:
     shift: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return how many there are and how they were made, as plain values."""
         return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
 
 

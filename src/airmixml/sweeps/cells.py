@@ -46,7 +46,7 @@ _LEFT_OUT_OF_RUNS: Final = (
     "ledger.histogram",
 )
 _STATED_OF_RUNS: Final = ("delta", "adversary", "adjacency", "accountant")
-_LEFT_OUT_OF_ATTACKS: Final = ("label", "name", "air", "scenario", "left_out", "verdict", "details", "also", "words")
+_LEFT_OUT_OF_ATTACKS: Final = ("label", "name", "air", "scenario", "left_out", "verdict", "details")
 _SHOWN_OF_AUDITS: Final = ("epsilon_lower", "epsilon_claimed", "caught")
 _STATED_OF_AUDITS: Final = (*_SHOWN_OF_AUDITS, "confidence", "delta", "adversary", "adjacency")
 
