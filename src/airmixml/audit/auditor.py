@@ -230,6 +230,9 @@ def audit_scenario(
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=context.data_dir, progress=progress)
     auditor = Auditor(scenario, dataset, settings, context=context, keeper=keeper)
     audits = [auditor.audit(adversary) for adversary in settings.audited(scenario)]
+    own = AUDITED.get(scenario.privacy.adversary)
+    if own and not settings.adversaries and (refusal := own.refusal(scenario)):
+        audits[0].notes.append(f"the target is against the {own.name}, which was left out: {refusal}")
     return AuditResult(
         scenario=scenario,
         fault=settings.fault,

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from airmixml.scenario import Scenario
 
 
-def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
-    """Return why no credit is claimed for a hidden schedule; empty where it is."""
+def why_nothing_is_hidden(scenario: Scenario, design: Design | None = None) -> str:
+    """Return why no credit is claimed for a hidden schedule; empty where it is.
+
+    Without a design it is what is known before the data are: whether a power that follows from epsilon tells the
+    schedule depends on them.
+    """
+    from airmixml.privacy import Sensitivity  # here: help texts need the names of faults
+    from airmixml.radio.system import planned_design
+
+    if design is None:
+        any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
+        design = planned_design(scenario, any_sensitivity, received_watts=0.0)
     told = (each for each in design.facts if isinstance(each, Revealed))
     if why := next(filter(None, (each.reveals_schedule(scenario.privacy.colluders) for each in told)), ""):
         return why
@@ -34,12 +44,7 @@ def nothing_to_reveal(why: str) -> str:
 
 def _why_not_revealed(scenario: Scenario) -> str:
     """Return why there is no schedule to reveal; empty where there is."""
-    from airmixml.privacy import Sensitivity  # here: help texts need the names of faults
-    from airmixml.radio.system import planned_design
-
-    # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
-    any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
-    why = why_nothing_is_hidden(scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
+    why = why_nothing_is_hidden(scenario)
     return nothing_to_reveal(why) if why else ""
 
 

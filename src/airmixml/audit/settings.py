@@ -28,6 +28,16 @@ class Server:
     attack: ClassVar[str] = "by the server"
     hears_sums: ClassVar[bool] = True
 
+    def refusal(self, scenario: Scenario) -> str:
+        """Return why this adversary is not audited; empty where it is."""
+        noise = scenario.privacy.noise_kind
+        if scenario.air.is_ideal or not (noise.brought and noise.real):
+            return ""
+        return (
+            "on an imperfect air where workers bring noise, claims are those against everyone; audit everyone "
+            "(--adversary everyone)"
+        )
+
     def why_told(self, _scenario: Scenario, _design: Design, _fault: Fault) -> str:
         """Return why the adversary knows the schedule; empty where that is hidden from it."""
         return "the schedule is known"
@@ -51,14 +61,14 @@ class Release(Server):
     title = "Release: sees only the mixtures"
     attack = "on the release"
 
+    def refusal(self, scenario: Scenario) -> str:
+        if scenario.air.is_ideal or why_nothing_is_hidden(scenario):
+            return super().refusal(scenario)
+        return "a hidden schedule on an imperfect air is not audited; audit the server (--adversary server)"
+
     def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
-        """Return why nothing hides the schedule; refuse what is not audited."""
+        """Return why nothing hides the schedule; refuse a fault that would reveal it then."""
         why = why_nothing_is_hidden(scenario, design)
-        if not why and not scenario.air.is_ideal:
-            raise ScenarioError(
-                "adversary = 'release': a hidden schedule on an imperfect air is not audited; audit the server "
-                "(--adversary server)"
-            )
         if fault.schedule_revealed and why:
             raise ScenarioError(f"fault = {fault.name!r}: {nothing_to_reveal(why)}")
         return why
@@ -76,6 +86,10 @@ class Everyone(Server):
     attack = "by everyone together"
     hears_sums = False
 
+    def refusal(self, scenario: Scenario) -> str:
+        unprotected = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
+        return "" if scenario.privacy.noise_kind.brought else unprotected
+
     def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
         from airmixml.audit.isolating_listener import isolating_trials, residue_trials  # here: they need torch
         from airmixml.audit.known_schedule import known_schedule_trials
@@ -89,17 +103,11 @@ AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Ser
 """As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
 
 
-def _sums_are_audited(scenario: Scenario) -> bool:
-    """Whether claims against those who hear sums are their own: not on an imperfect air where workers bring noise."""
-    noise = scenario.privacy.noise_kind
-    return scenario.air.is_ideal or not (noise.brought and noise.real)
-
-
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
     """How a scenario is audited."""
 
-    # of AUDITED; empty for all that fit: those who hear sums, and everyone where workers bring noise
+    # of AUDITED; empty for all that are audited
     adversaries: tuple[str, ...] = ()
     adjacency: str = ""  # which neighbours; empty for the scenario's own
     trials: int = 10_000  # of which half have the canary
@@ -111,22 +119,15 @@ class AuditSettings:
         return self.adjacency or scenario.privacy.adjacency
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
-        sums, alone = _sums_are_audited(scenario), scenario.privacy.noise_kind.brought
-        return self.adversaries or tuple(name for name, whom in AUDITED.items() if (sums if whom.hears_sums else alone))
+        return self.adversaries or tuple(name for name, whom in AUDITED.items() if not whom.refusal(scenario))
 
     def check(self, scenario: Scenario) -> None:
         """Refuse in one line what cannot be audited."""
         if any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be among {', '.join(AUDITED)}")
-        isolating = [name for name in self.adversaries if not AUDITED[name].hears_sums]
-        if isolating and not scenario.privacy.noise_kind.brought:
-            what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
-            raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
-        if not _sums_are_audited(scenario) and any(AUDITED[name].hears_sums for name in self.adversaries):
-            raise ScenarioError(
-                f"adversary = {', '.join(self.adversaries)!r}: on an imperfect air where workers bring noise, claims "
-                "are those against everyone; audit everyone (--adversary everyone)"
-            )
+        for adversary in self.adversaries:
+            if refusal := AUDITED[adversary].refusal(scenario):
+                raise ScenarioError(f"adversary = {adversary!r}: {refusal}")
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         for name, least, most, allowed in (
