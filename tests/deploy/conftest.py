@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,9 @@ from airmixml.deploy.broker import Broker, free_port
 from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.mqtt import MqttTransport
+
+ROOT = Path(__file__).parents[2]
+sys.path += [str(ROOT / "firmware"), str(ROOT / "examples" / "radio")]
 
 Connect = Callable[..., MqttTransport]
 
