@@ -23,10 +23,9 @@ from airmixml.arrays import watts_to_dbm
 from airmixml.deploy import Server, carry
 from airmixml.deploy.air import Adder, EmulatedAir, SumOnAir, as_samples
 from airmixml.deploy.baseband import AnalogKind
-from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
-from airmixml.deploy.credentials import create_deployment
+from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server_process import open_server
@@ -288,7 +287,7 @@ class System:
             folder,
             lambda public, server_key: make_contract(scenario, dataset, public, server_key, owner),
             workers=4,
-            port=free_port(),
+            port=free_ports(1)[0],
         )
         deal_rows(scenario, dataset, folder, self.endpoint)
         self.contract = load_contract(folder / "server")

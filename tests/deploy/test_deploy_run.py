@@ -16,9 +16,9 @@ from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water
 from runs_for_tests import SETTINGS, WORKERS, check_sum, deploy, write_rows
 
 from airmixml import Scenario
-from airmixml.deploy.broker import Broker
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.processes import Broker
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, open_server, run_server
 from airmixml.deploy.worker_process import drive_workers, open_workers

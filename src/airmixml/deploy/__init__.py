@@ -8,7 +8,7 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.local import carry
+    from airmixml.deploy.lab import carry
     from airmixml.deploy.server import Server
     from airmixml.deploy.worker import Device
 
@@ -16,5 +16,5 @@ __all__ = ["Contract", "Device", "Server", "carry"]
 
 # Late, so that a worker's process loads no more than it needs.
 __getattr__ = import_late(
-    __name__, {".contract": ("Contract",), ".local": ("carry",), ".server": ("Server",), ".worker": ("Device",)}
+    __name__, {".contract": ("Contract",), ".lab": ("carry",), ".server": ("Server",), ".worker": ("Device",)}
 )

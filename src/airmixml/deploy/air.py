@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.deploy.transport import RUN_OVER
 from airmixml.deploy.wire import (
     AIR,
     HEADER,
     LARGEST_BODY,
+    RUN_OVER,
     SERVER,
     SIGNATURE_BYTES,
     Message,

@@ -13,8 +13,7 @@ from airmixml.deploy.air import EmulatedAir, MakeRuntime, bind, connect
 from airmixml.deploy.baseband import AnalogKind, loudest_samples
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, Endpoint
-from airmixml.deploy.transport import Log, Transport
-from airmixml.deploy.wire import Type
+from airmixml.deploy.wire import Log, Transport, Type
 
 _TYPE_AT: Final = 4  # of a message, behind its first letters
 _LOOK_SECONDS: Final = 0.02

@@ -1,7 +1,4 @@
-"""One attempt at a round, as the server sees it: what all kinds of frames have in common.
-
-Which of ``masked_rounds`` and ``air_rounds`` goes on from here is for the kind of frame to say (``kinds``).
-"""
+"""One attempt at a round, as the server sees it: what all kinds of frames have in common; ``rounds`` has the rest."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -114,7 +114,7 @@ class AnalogKind(Baseband):
     """Complex baseband, what a frame of it costs, and how many a worker sends at most."""
 
     on_air: ClassVar[bool] = True
-    rounds: ClassVar[str] = "airmixml.deploy.air_rounds:AttemptOnAir"
+    rounds: ClassVar[str] = "airmixml.deploy.rounds:AttemptOnAir"
 
     sends: str  # moments or gradients
     cost: int

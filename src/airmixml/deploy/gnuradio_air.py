@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.deploy.air import Samples, as_bytes, bind, connect
-from airmixml.deploy.children import end_child, is_ready, start_child
 from airmixml.deploy.endpoint import DeployError
+from airmixml.deploy.processes import end_child, is_ready, start_child
 from airmixml.errors import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
