@@ -174,7 +174,7 @@ def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
                 f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers: must have "
                 f"{kind.numbers}, of workers of the scenario; replay it with the scenario that was recorded"
             )
-        sums.append(Sum.of(number, place, total.present, kind.mean(total)))
+        sums.append(Sum(number, place, tuple(sorted(total.present)), *kind.mean(total)))
     return sums
 
 

@@ -155,7 +155,7 @@ class MaskedAttempt(Attempt):
             self.run.give_up(self, str(problem))
             return
         mean = self.kind.mean(self.frames, correction)
-        self.run.done(self, Sum.of(self.number, self.place, self.frames, mean))
+        self.run.done(self, Sum(self.number, self.place, tuple(sorted(self.frames)), *mean))
 
 
 class AttemptOnAir(Attempt):
@@ -221,8 +221,7 @@ class AttemptOnAir(Attempt):
             few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
             self.run.give_up(self, few)
         else:
-            mean = self.kind.mean(found)
-            self.run.done(self, Sum.of(self.number, self.place, found.present, mean))
+            self.run.done(self, Sum(self.number, self.place, tuple(sorted(found.present)), *self.kind.mean(found)))
 
     def without(self, worker: int) -> None:
         """The air need not wait for a worker that refuses."""
