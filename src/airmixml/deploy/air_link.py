@@ -53,11 +53,9 @@ class AirLink:
                 self._log("the air takes nothing; start it (`airmix air FOLDER`), and what it misses is sent again")
 
     def flush(self) -> None:
-        """Send what waits."""
         self._control.flush()
 
     def receive(self, timeout: float) -> list[bytes]:
-        """Return what has arrived; see ``Transport``."""
         if self._sums is None:
             return self._control.receive(timeout)
         end = time.monotonic() + timeout
@@ -72,7 +70,6 @@ class AirLink:
                 return found
 
     def close(self) -> None:
-        """Send what waits, and end all connections."""
         self._held.close()
 
 

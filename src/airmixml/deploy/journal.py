@@ -2,9 +2,9 @@
 
     length u32 | its complement u32 | digest 8 bytes | digest of the record before, 8 bytes | kind 1 byte | content
 
-A digest is that of all that follows in the record. A record that a crash cut off at the end, or left as zeros, was followed by
-nothing and is left out. One that is damaged or follows one that is lost makes the file unusable: what came after it
-cannot be trusted.
+A digest is that of all that follows in its record. A record that a crash cut off at the end, or left as zeros, was
+followed by nothing and is left out. One that is damaged or follows one that is lost makes the file unusable: what came
+after it cannot be trusted.
 """
 
 import os

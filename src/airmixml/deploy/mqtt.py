@@ -81,7 +81,6 @@ class MqttTransport:
         self._connect()
 
     def send(self, message: bytes, to: int | None = None) -> None:
-        """Take a message; see ``Transport``."""
         if len(message) + 4 > LARGEST_PAYLOAD:
             raise DeployError(f"message of {len(message)} bytes is too long; the broker takes {LARGEST_PAYLOAD - 4}")
         if to is not None:
@@ -109,7 +108,6 @@ class MqttTransport:
         self._client.loop_stop()
 
     def flush(self) -> None:
-        """Send what waits; see ``Transport``."""
         waiting = dict(self._waiting)
         self._waiting.clear()
         for topic, messages in waiting.items():

@@ -31,7 +31,6 @@ class MaskedAttempt(Attempt):
     before_frames: ClassVar = (Phase.ANNOUNCING, Phase.REVEALING, Phase.SHARING)
 
     def check_body(self, message: Message) -> None:
-        """Refuse an answer of a wrong length, of keys or a nonce that nobody vouches for, or for strangers."""
         what, contract = f"{message.type.name} of worker {message.sender}", self.run.contract
         length = _BYTES.get(self.phase, len(message.body))
         if len(message.body) != length:
@@ -51,12 +50,10 @@ class MaskedAttempt(Attempt):
                 raise ProtocolError(f"{what} is not for its neighbours")
 
     def without(self, worker: int) -> None:
-        """Leave it out of the next attempt too, where nothing was sent."""
         if self.phase in self.before_frames:
             self.run.silent.add(worker)
 
     def took(self, message: Message) -> None:
-        """Keep shares as they come: those of some may do."""
         super().took(message)
         if self.phase is Phase.ANSWERING:
             try:
@@ -65,7 +62,6 @@ class MaskedAttempt(Attempt):
                 self.run.note(str(problem))
 
     def advance(self, *, patient: bool) -> None:
-        """Go on to the next phase with those who answered, or end the attempt."""
         if self.phase is Phase.ANNOUNCING:
             self._announce(patient=patient)
         elif self.phase in self.before_frames and (self.silent or self._are_fewer()):
@@ -181,11 +177,9 @@ class AttemptOnAir(Attempt):
 
     @property
     def who_is_silent(self) -> str:
-        """In words."""
         return super().who_is_silent if self.silent else "the air is"
 
     def start(self, order: bytes) -> None:
-        """Open the slot, and give the order."""
         self.order = sha256(order).digest()
         self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
         self._open(self.ordered)
@@ -210,7 +204,6 @@ class AttemptOnAir(Attempt):
                 raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
 
     def take(self, message: Message) -> None:
-        """Take an answer, or the sum."""
         if message.sender != AIR:
             super().take(message)
             return

@@ -147,7 +147,6 @@ class Attacker:
         self._line.flush()
 
     def close(self) -> None:
-        """End the connection."""
         self._line.close()
 
 
