@@ -24,11 +24,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airmixml.deploy.broker import Broker, free_port
-from airmixml.deploy.children import end_child, start_child
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.credentials import create_deployment
+from airmixml.deploy.credentials import create_deployment, free_ports
+from airmixml.deploy.processes import Broker, end_child, start_child
 from airmixml.deploy.trial import deal_rows
 from airmixml.scenario import Scenario
 from doc_tables import Table, csv_text, with_tables
@@ -78,7 +77,7 @@ def measure(workers: int, gateways: int, processes: int, deadline: float, rounds
             lambda keys, key: make_contract(scenario, dataset, keys, key),
             workers=workers,
             gateways=gateways,
-            port=free_port(),
+            port=free_ports(1)[0],
         )
         deal_rows(scenario, dataset, folder, server)
         init_seconds = time.monotonic() - begun

@@ -1,4 +1,4 @@
-/* What the device's owner agreed to, as src/airmixml/deploy/provision.py writes it: constants in flash that no order
+/* What the device's owner agreed to, as firmware/provision.py writes it: constants in flash that no order
    changes. Numbers have the little end first; vectors stay where they are and are read in place. */
 #ifndef AMX_CONTRACT_H
 #define AMX_CONTRACT_H

@@ -4,7 +4,7 @@
 #include "sha256.h"
 
 /* A record: type, attempt, 2 zeros, round u32, cost u64, and its link: 16 bytes of a digest of run, worker, the link of
-   the record before (zeros before the first) and these data. The first is made by src/airmixml/deploy/provision.py. */
+   the record before (zeros before the first) and these data. The first is made by firmware/provision.py. */
 enum { BEGAN = 1, SPENT = 2, FIRST = 3, DATA_BYTES = AMX_RECORD_BYTES - AMX_LINK_BYTES, MOST_ATTEMPTS = 4 };
 
 static void digest_of(const struct amx_ledger *ledger, const struct amx_contract *c, const uint8_t *data,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from hashlib import sha256
 from pathlib import Path
@@ -95,3 +96,10 @@ class Stranger:
     def close(self) -> None:
         self.client.disconnect()
         self.client.loop_stop()
+
+
+def ledger_of(place: Path) -> list[list[str]]:
+    """What a ledger has: began or spent, worker, round, attempt, kind, cost."""
+    words = {b"B": "began", b"S": "spent"}
+    found = re.findall(rb"([BS])(\d+(?: \d+){4})", place.read_bytes())
+    return [[words[what], *numbers.decode().split()] for what, numbers in found]

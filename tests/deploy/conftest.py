@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +11,13 @@ import pytest
 from brokers_for_tests import CONTRACT, RUN, Stranger, folder_of
 from deploy_histories import OPEN
 
-from airmixml.deploy.broker import Broker, free_port
-from airmixml.deploy.credentials import create_deployment
+from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.processes import Broker
+
+ROOT = Path(__file__).parents[2]
+sys.path += [str(ROOT / "firmware"), str(ROOT / "examples" / "radio")]
 
 Connect = Callable[..., MqttTransport]
 
@@ -31,7 +35,9 @@ def new_deployment(tmp_path: Path) -> Callable[..., Path]:
 
     def create(workers: int = 3, gateways: int = 0, name: str = "deployment") -> Path:
         folder = tmp_path / name
-        create_deployment(folder, lambda _keys, _key: CONTRACT, workers=workers, gateways=gateways, port=free_port())
+        create_deployment(
+            folder, lambda _keys, _key: CONTRACT, workers=workers, gateways=gateways, port=free_ports(1)[0]
+        )
         return folder
 
     return create

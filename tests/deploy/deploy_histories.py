@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from brokers_for_tests import ledger_of
 
 from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.attempts import Letter
@@ -307,8 +308,8 @@ class History:
             if count > 1:
                 yield f"privacy: worker {worker} sent frames in {count} attempts at round {number}"
         for worker in range(WORKERS):
-            text = (self.folder / f"ledger-{worker}").read_text()
-            spent = [[int(each) for each in line.split()[2:6]] for line in text.splitlines() if line[:5] == "spent"]
+            lines = ledger_of(self.folder / f"ledger-{worker}")
+            spent = [[int(each) for each in line[2:]] for line in lines if line[0] == "spent"]
             sent = {(number, attempt) for who, number, attempt in frames if who == worker}
             missing = sent - {(number, attempt) for number, attempt, _, _ in spent}
             if missing:

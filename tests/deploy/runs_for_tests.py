@@ -11,9 +11,8 @@ from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
-from airmixml.deploy.credentials import create_deployment
+from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.worker_process import vectors
 from airmixml.progress import silent
@@ -44,7 +43,7 @@ def deploy(folder: Path, workers: int = WORKERS, gateways: int = 0, *, spare: in
         lambda keys, server_key: make_contract(scenario, dataset, keys, server_key, owner),
         workers=workers,
         gateways=gateways,
-        port=free_port(),
+        port=free_ports(1)[0],
     )
 
 

@@ -23,8 +23,7 @@ from airmixml.deploy.air import (
     send,
     serve,
 )
-from airmixml.deploy.transport import run_over
-from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
+from airmixml.deploy.wire import AIR, SERVER, Message, Type, run_over, unpacked
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 

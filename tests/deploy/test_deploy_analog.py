@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water
+from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water, ledger_of
 from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
 from test_deploy_gnuradio import has_gnu_radio
 
@@ -23,10 +23,9 @@ from airmixml.arrays import watts_to_dbm
 from airmixml.deploy import Server, carry
 from airmixml.deploy.air import Adder, EmulatedAir, SumOnAir, as_samples
 from airmixml.deploy.baseband import AnalogKind
-from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
-from airmixml.deploy.credentials import create_deployment
+from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server_process import open_server
@@ -129,7 +128,7 @@ def test_a_repeated_order_gives_identical_bytes_and_after_a_restart_a_refusal(tm
     assert [each.type for each in first] == [Type.FRAME, Type.SAMPLES]
     assert worker.handle(order(contract)) == first
     assert first[0].body == sha256(first[1].body[64:]).digest()
-    assert [line.split()[0] for line in ledger.read_text().splitlines()[1:]] == ["began", "spent"]
+    assert [line[0] for line in ledger_of(ledger)] == ["began", "spent"]
     worker.spending.close()
     again = device(contract, ledger)
     for attempt in (0, 1):
@@ -140,17 +139,17 @@ def test_a_repeated_order_gives_identical_bytes_and_after_a_restart_a_refusal(tm
 
 def test_nothing_is_sent_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = analog_contract()
-    worker, at_signing = device(contract, tmp_path / "ledger"), list[str]()
+    worker, at_signing = device(contract, tmp_path / "ledger"), list[list[str]]()
     said = Device._said
 
     def watched(self: Device, kind: Type, name: tuple[int, int], body: bytes = b"") -> Message:
-        at_signing.append((tmp_path / "ledger").read_text())
+        at_signing.append(ledger_of(tmp_path / "ledger")[-1])
         return said(self, kind, name, body)
 
     monkeypatch.setattr(Device, "_said", watched)
     worker.handle(order(contract))
     assert len(at_signing) == 2
-    assert all("\nspent 0 0 0 0 " in text for text in at_signing)
+    assert all(last[:5] == ["spent", "0", "0", "0", "0"] for last in at_signing)
 
 
 def test_noise_is_the_agreed_and_a_vector_that_is_too_long_is_shortened() -> None:
@@ -288,7 +287,7 @@ class System:
             folder,
             lambda public, server_key: make_contract(scenario, dataset, public, server_key, owner),
             workers=4,
-            port=free_port(),
+            port=free_ports(1)[0],
         )
         deal_rows(scenario, dataset, folder, self.endpoint)
         self.contract = load_contract(folder / "server")
@@ -321,8 +320,7 @@ class System:
             time.sleep(0.02)
 
     def ledger(self, number: int) -> list[list[str]]:
-        lines = (folder_of(self.folder, f"worker-{number}") / "ledger").read_text().splitlines()[1:]
-        return [line.split()[:4] for line in lines]
+        return [line[:4] for line in ledger_of(folder_of(self.folder, f"worker-{number}") / "ledger")]
 
     def check_sums(self) -> None:
         """Each sum is that of the samples of the workers that it names, level by level of their grid."""

@@ -131,7 +131,7 @@ def test_a_ledger_remembers_what_was_begun_and_spent(tmp_path: Path) -> None:
     again.begin(2, 0, 0)  # another worker of the same gateway
 
 
-def test_a_line_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_run(tmp_path: Path) -> None:
+def test_an_entry_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_run(tmp_path: Path) -> None:
     ledger = _ledger(tmp_path)
     ledger.begin(1, 0, 0)
     ledger.begin(1, 1, 0)
@@ -146,29 +146,31 @@ def test_a_line_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_run(
         ledger.begin(1, 1, 0)
         ledger.close()
         assert place.read_bytes() == whole
-    place.write_bytes(whole.replace(b"began 1 0", b"began 1 5"))
-    with pytest.raises(ProtocolError, match="line 2 is damaged"):
+    place.write_bytes(whole.replace(b"B1 0", b"B1 5"))
+    with pytest.raises(ProtocolError, match="is damaged or has lost a record at byte 57; what was spent is not known"):
         _ledger(tmp_path)
-    place.write_bytes(b"another file\n")
-    with pytest.raises(ProtocolError, match="another run"):
+    place.write_bytes(b"another file, of more than the head of a record\n")
+    with pytest.raises(ProtocolError, match="is damaged"):
         _ledger(tmp_path)
 
 
-def test_a_ledger_that_lost_a_line_or_itself_is_refused(tmp_path: Path) -> None:
+def test_a_ledger_that_lost_an_entry_or_itself_is_refused(tmp_path: Path) -> None:
     ledger = _ledger(tmp_path)
     for number in range(3):
         ledger.begin(1, number, 0)
     ledger.close()
     place = tmp_path / "ledger"
-    lines = place.read_bytes().splitlines(keepends=True)
-    for lost in (1, 2):
-        place.write_bytes(b"".join(lines[:lost] + lines[lost + 1 :]))
-        with pytest.raises(ProtocolError, match="is lost"):
+    whole, first, entry = place.read_bytes(), 24 + 33, 24 + len(b"B1 0 0 0 0")
+    for lost in (0, 1):
+        start = first + lost * entry
+        place.write_bytes(whole[:start] + whole[start + entry :])
+        with pytest.raises(ProtocolError, match="has lost a record"):
             _ledger(tmp_path)
-    for content in (b"", lines[0][:-1]):
+    for content in (b"", whole[: first - 1]):
         place.write_bytes(content)
-        with pytest.raises(ProtocolError, match="has lost its first line"):
+        with pytest.raises(ProtocolError, match="has lost its first record"):
             _ledger(tmp_path)
+        assert place.read_bytes() == content  # nothing is begun again
     place.unlink()
     with pytest.raises(ProtocolError, match="is missing"):
         Spending(small_contract(), place)
@@ -216,7 +218,7 @@ def test_a_log_that_is_damaged_in_the_middle_is_refused_and_cut_off_at_the_end(t
         changed = bytearray(whole)
         changed[place_of_bit] ^= 64
         place.write_bytes(changed)
-        with pytest.raises(ProtocolError, match=r"is damaged at byte|another run"):
+        with pytest.raises(ProtocolError, match=r"is damaged|another run"):
             Journal(place, bytes(32))
         assert place.read_bytes() == changed  # nothing is cut
     place.write_bytes(whole + bytes(100))  # the file grew, and power failed
@@ -224,7 +226,7 @@ def test_a_log_that_is_damaged_in_the_middle_is_refused_and_cut_off_at_the_end(t
     assert len(log.records()) == 2
     log.close()
     place.write_bytes(whole.replace(b"one", b"One"))
-    with pytest.raises(ProtocolError, match="is damaged at byte"):
+    with pytest.raises(ProtocolError, match="is damaged or has lost a record"):
         Journal(place, bytes(32))
     place.write_bytes(whole)
     with pytest.raises(ProtocolError, match="another run"):

@@ -14,9 +14,9 @@ import pytest
 from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, RUN, Stranger, folder_of, message
 
 from airmixml.deploy import mqtt
-from airmixml.deploy.broker import Broker, find_mosquitto
 from airmixml.deploy.endpoint import LARGEST_PAYLOAD, DeployError, Endpoint, run_topic
 from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.processes import Broker, find_mosquitto
 from airmixml.deploy.wire import batched
 
 pytestmark = NEEDS_BROKER
@@ -238,7 +238,7 @@ STARTS = """
 import sys, time
 from pathlib import Path
 from airmixml.deploy import mqtt
-from airmixml.deploy.broker import Broker
+from airmixml.deploy.processes import Broker
 broker = Broker(Path(sys.argv[1]))
 print(broker.process.pid, flush=True)
 time.sleep(1000)

@@ -10,7 +10,7 @@ from deploy_histories import History, analog_contract, small_contract
 from airmixml.deploy.air import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import GrowingFile
-from airmixml.deploy.spending import Entry, Spending
+from airmixml.deploy.spending import BEGAN, Entry, Spending
 from airmixml.deploy.wire import Message, Type
 from airmixml.deploy.worker import Device
 from airmixml.masks.rounds import Round
@@ -47,7 +47,7 @@ def _spend_nothing_on_disk(patch: pytest.MonkeyPatch) -> None:
     note = Spending._note
 
     def only_begun(self: Spending, entry: Entry) -> None:
-        if entry.what == "began":
+        if entry.what == BEGAN:
             note(self, entry)
 
     patch.setattr(Spending, "_note", only_begun)

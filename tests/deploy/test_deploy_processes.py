@@ -10,10 +10,10 @@ import pytest
 from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
 from airmixml.deploy.endpoint import DeployError, find_folder, load_contract, read_signing_keys
+from airmixml.deploy.events import Lines
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, drive_server, open_server
-from airmixml.deploy.transport import Lines, run_over
-from airmixml.deploy.wire import Message, Type, unpacked
+from airmixml.deploy.wire import Message, Type, run_over, unpacked
 from airmixml.deploy.worker_process import Workers, drive_workers, open_workers
 from airmixml.errors import DataError, ProtocolError
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water
+from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water, ledger_of
 from runs_for_tests import SETTINGS, WORKERS, check_sum, deploy, write_rows
 
 from airmixml import Scenario
-from airmixml.deploy.broker import Broker
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.processes import Broker
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, open_server, run_server
 from airmixml.deploy.worker_process import drive_workers, open_workers
@@ -106,8 +106,8 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
     assert found.present == tuple(range(WORKERS))
     check_sum(found, run.folder, tmp_path)
     for number in range(WORKERS):
-        ledger = (folder_of(run.folder, f"worker-{number}") / "ledger").read_text().splitlines()
-        assert [line.split()[0] for line in ledger[1:]] == ["began", "spent"], ledger
+        ledger = ledger_of(folder_of(run.folder, f"worker-{number}") / "ledger")
+        assert [line[0] for line in ledger] == ["began", "spent"], ledger
 
 
 @pytest.mark.parametrize("given", ["folder", "scenario"])

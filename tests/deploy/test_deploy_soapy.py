@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from soapy_radio import SoapyRadio, Tuning
 
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON
-from airmixml.deploy.soapy import SoapyRadio, Tuning
 from airmixml.errors import ProtocolError
 
 TUNING = Tuning(sample_rate=1e6, frequency_hz=868e6, gain_db=10.0, channel=0, antenna="A")
@@ -176,7 +176,7 @@ names = NAMES
 print(json.dumps({name: list(inspect.signature(getattr(SoapySDR.Device, name)).parameters) for name in names}))
 """
 NULL = """
-from airmixml.deploy.soapy import SoapyRadio, Tuning
+from soapy_radio import SoapyRadio, Tuning
 import numpy as np
 radio = SoapyRadio.open({"driver": "null"}, Tuning(sample_rate=1e6, frequency_hz=1e8, gain_db=0.0))
 for call in (lambda: radio.transmit(np.ones(4, dtype=np.complex64), full_scale=1.0), lambda: radio.receive(4)):
@@ -188,13 +188,13 @@ for call in (lambda: radio.transmit(np.ones(4, dtype=np.complex64), full_scale=1
 
 
 def under_the_systems_python(script: str) -> str:
-    source = str(Path(__file__).parents[2] / "src")
+    root = Path(__file__).parents[2]
     found = subprocess.run(
         [SYSTEM_PYTHON, "-c", script],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root / 'examples' / 'radio'}"},
     )
     if "No module named 'SoapySDR'" in found.stderr or "python3-soapysdr" in found.stderr:
         pytest.skip("SoapySDR is not installed: apt-get install python3-soapysdr")

@@ -20,13 +20,13 @@ from deploy_histories import WORKERS, keys, small_contract
 
 from airmixml.deploy.compiling import data_of
 from airmixml.deploy.endpoint import DESCRIPTION, DeployError, Endpoint
-from airmixml.deploy.events import Events, Reader
+from airmixml.deploy.events import Events
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.local import carry
+from airmixml.deploy.lab import carry
 from airmixml.deploy.server import Server
+from airmixml.deploy.server_process import Status
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.status import Status
-from airmixml.deploy.trial import ROWS, deal_rows
+from airmixml.deploy.trial import ROWS, EventReader, deal_rows
 from airmixml.deploy.worker import Device
 from airmixml.explore.server import serving_status
 from airmixml.streams import Streams
@@ -135,7 +135,7 @@ def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock, tmp_
 
 def test_events_survive_a_process_that_is_killed_while_it_writes(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "events"
-    reader = Reader(path, origin=-1.0)
+    reader = EventReader(path, origin=-1.0)
     assert list(reader.new()) == []
     Events(path, clock).note("frame", round=0)
     assert [(each["event"], each["seconds"]) for each in reader.new()] == [("started", 1.0), ("frame", 1.0)]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from brokers_for_tests import ledger_of
 from sklearn.datasets import load_wine
 
 from airmixml.runs import load_metrics, load_model
@@ -83,8 +84,8 @@ def test_a_worker_is_killed_in_a_round_and_refuses_an_old_order_after_it(trial: 
     assert killed["seconds"] < replayed["seconds"] <= refused[0]["seconds"]
     assert refused[0]["round"] == 0
     assert "began it before" in refused[0]["reason"]
-    ledger = (folder / "devices" / killed["worker"] / "ledger").read_text().splitlines()[1:]
-    names = [tuple(line.split()[1:4]) for line in ledger if line.startswith("began")]
+    ledger = ledger_of(folder / "devices" / killed["worker"] / "ledger")
+    names = [tuple(line[1:4]) for line in ledger if line[0] == "began"]
     assert len(names) == len(set(names)), "no round is begun twice under one name, also after a restart"
 
 
@@ -92,8 +93,8 @@ def test_ledgers_on_the_disk_cover_every_frame_that_entered_a_sum(trial: tuple[d
     told, folder = trial
     budget = json.loads((folder / "contract.json").read_text())["budget"]
     for number in range(WORKERS):
-        lines = (folder / "devices" / f"worker-{number}" / "ledger").read_text().splitlines()[1:]
-        spent = [line.split() for line in lines if line.startswith("spent")]
+        lines = ledger_of(folder / "devices" / f"worker-{number}" / "ledger")
+        spent = [line for line in lines if line[0] == "spent"]
         rounds = {int(words[2]) for words in spent}
         assert {each["round"] for each in told["rounds"] if number in each["workers"]} <= rounds
         assert len(spent) == len(rounds)

@@ -39,11 +39,11 @@ from c_worker import (
     order_of,
     reference_frame,
 )
+from provision import first_record, provisioned
 
 from airmixml import Scenario
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.provision import first_record, provisioned
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery

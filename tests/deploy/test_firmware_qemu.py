@@ -23,10 +23,10 @@ from c_worker import (
     order_of,
     reference_frame,
 )
+from provision import first_record, provisioned
 
 from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.provision import first_record, provisioned
 from airmixml.deploy.wire import PREFIX, Message, Type
 
 pytestmark = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
-from airmixml.masks.rounds import EitherOr, Round, round_name
+from airmixml.masks.rounds import Round, round_name
 from airmixml.masks.rules import Rules
 
 RULES = Rules(
@@ -53,9 +52,7 @@ class Party:
         return [self.workers[identity].answer(signed) for identity in by]
 
 
-def announced_round(
-    workers: int = 30, rules: Rules = RULES, seed: int = SEED, memory: Path | None = None, restarts: int = 0
-) -> Party:
+def announced_round(workers: int = 30, rules: Rules = RULES, seed: int = SEED, restarts: int = 0) -> Party:
     """Workers that have announced their keys and committed to nonces; keys, nonces and so the graph are the seed's."""
     entropy = np.random.default_rng([seed, workers, restarts]).bytes
     signing_keys = {identity: entropy(32) for identity in range(workers)}
@@ -69,7 +66,6 @@ def announced_round(
             SLOTS,
             rules,
             directory=directory,
-            memory=EitherOr(memory / str(identity) if memory else None),
             restarts=restarts,
             entropy=entropy,
         )
@@ -79,20 +75,16 @@ def announced_round(
     return Party(Round(round_name(run, SLOTS, restarts), rules, announcements, directory), members)
 
 
-def revealed_round(
-    workers: int = 30, rules: Rules = RULES, seed: int = SEED, memory: Path | None = None, restarts: int = 0
-) -> Party:
+def revealed_round(workers: int = 30, rules: Rules = RULES, seed: int = SEED, restarts: int = 0) -> Party:
     """Workers that have revealed their nonces, which give the graph, not joined yet."""
-    party = announced_round(workers, rules, seed, memory, restarts)
+    party = announced_round(workers, rules, seed, restarts)
     reveals = {identity: member.reveal(party.joined) for identity, member in party.workers.items()}
     return replace(party, joined=party.joined.drawn(reveals))
 
 
-def ready_round(
-    workers: int = 30, rules: Rules = RULES, seed: int = SEED, memory: Path | None = None, restarts: int = 0
-) -> Party:
+def ready_round(workers: int = 30, rules: Rules = RULES, seed: int = SEED, restarts: int = 0) -> Party:
     """Workers that hold each other's shares."""
-    party = revealed_round(workers, rules, seed, memory, restarts)
+    party = revealed_round(workers, rules, seed, restarts)
     parcels = {identity: member.join(party.joined) for identity, member in party.workers.items()}
     for identity, member in party.workers.items():
         member.receive({other: parcels[other][identity] for other in party.joined.graph[identity]})

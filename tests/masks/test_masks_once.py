@@ -1,4 +1,4 @@
-"""What a worker does once: it sends slots in one round, and masks each symbol once, whoever asks it again and how."""
+"""What a worker does once: it masks each symbol once, whoever asks it again and how."""
 
 from __future__ import annotations
 
@@ -6,77 +6,13 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from round_for_tests import RULES, SEED, SLOTS, ready_round
+from round_for_tests import RULES, ready_round
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.graph import MOST_ROUNDS
-from airmixml.masks.keys import signature, verifying_key
-from airmixml.masks.recovery import RecoveringWorker
-from airmixml.masks.rounds import EitherOr, Round, round_name
-
-
-def test_slots_are_sent_in_one_of_the_rounds(tmp_path: Path) -> None:
-    """A server that stops rounds after the slots would hear the same values under other masks: four times the mu^2."""
-    first = ready_round(memory=tmp_path)
-    first.workers[5].masks(0, 0, 4)
-    later = ready_round(memory=tmp_path, restarts=1)
-    for slot in (0, 1):  # one of the slots is enough: the round is that of all
-        with pytest.raises(ProtocolError, match=r"round in which these slots are sent .* leave these slots out"):
-            later.workers[5].masks(slot, 0, 4)
-    first.workers[5].masks(0, 4, 2)
-    later.workers[6].masks(0, 0, 4)  # it did not send in the first round
-    with pytest.raises(ProtocolError, match="round in which these slots are sent"):
-        first.workers[6].masks(0, 0, 4)
-
-
-def test_a_memory_without_a_folder_remembers_as_long_as_it_lives() -> None:
-    memory = EitherOr()
-    rounds = [ready_round(restarts=restarts) for restarts in (0, 1)]
-    for party in rounds:
-        party.workers[5]._memory = memory
-    rounds[0].workers[5].masks(0, 0, 4)
-    with pytest.raises(ProtocolError, match="leave these slots out"):
-        rounds[1].workers[5].masks(0, 0, 4)
-
-
-def test_a_run_has_one_range_of_slots_and_four_graphs(tmp_path: Path) -> None:
-    """Every range would have four graphs of its own: other ends of the same run are no other run."""
-    drawn = 0
-    for slots in (SLOTS, range(3), range(5), range(1, 4)):
-        for restarts in range(MOST_ROUNDS):
-            for _ in range(2):  # the process is started again, with new keys
-                drawn += is_revealed(tmp_path, slots, restarts)
-    assert drawn == MOST_ROUNDS
-
-
-def is_revealed(memory: Path, slots: range, restarts: int) -> bool:
-    """Whether worker 0 reveals its nonce to 29 colluders."""
-    entropy = np.random.default_rng(SEED).bytes
-    keys = {each: entropy(32) for each in range(30)}
-    directory = {each: verifying_key(key) for each, key in keys.items()}
-    members = {
-        each: RecoveringWorker(
-            each,
-            key,
-            b"run",
-            slots,
-            RULES,
-            directory=directory,
-            memory=EitherOr() if each else EitherOr(memory),
-            restarts=restarts,
-        )
-        for each, key in keys.items()
-    }
-    announcements = {each: member.announce() for each, member in members.items()}
-    try:
-        members[0].reveal(Round(round_name(b"run", slots, restarts), RULES, announcements, directory))
-    except ProtocolError:
-        return False
-    return True
+from airmixml.masks.keys import signature
 
 
 def test_slots_of_another_range_are_not_masked() -> None:
@@ -97,17 +33,6 @@ def test_one_width_of_integers_in_a_round() -> None:
     others = ready_round(rules=narrow).workers[5].masks(0, 0, 800)
     assert int(others.max()) < 256
     assert not np.array_equal(np.frombuffer(masks.tobytes(), np.uint8)[::8], others[::8])
-
-
-@pytest.mark.parametrize("odd", [(0, float("nan"), 0), (float("nan"), 0, 0), (0, 0, float("nan")), (0.0, 4, 1)])
-def test_no_odd_number_makes_a_worker_forget_what_it_masked(odd: tuple[int, int, int]) -> None:
-    worker = ready_round().workers[5]
-    worker.masks(0, 0, 4)
-    with pytest.raises(ProtocolError, match="must be whole numbers"):
-        worker.masks(*odd)
-    with pytest.raises(ProtocolError, match="was masked before"):
-        worker.masks(0, 0, 4)
-    assert worker.masks(*map(np.int64, (0, 4, 2))).shape == (2,)
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -309,23 +308,6 @@ def test_a_worker_agrees_to_one_list_and_answers_once() -> None:
         kept = [party.workers[owner]._mask_keys.private, party.workers[owner]._own_seed]
         assert share[1:] not in kept
     assert set(answer.shares) == set(party.joined.graph[8])
-
-
-def test_a_restart_does_not_forget(tmp_path: Path) -> None:
-    from airmixml.masks.rounds import EitherOr
-
-    party = ready_round(memory=tmp_path)
-    worker = party.workers[8]
-    worker.agree({3})
-    worker._memory = EitherOr(tmp_path / "8")  # as after a restart
-    worker.agree({3})
-    with pytest.raises(ProtocolError, match="agreed to"):
-        worker.agree({4})
-    (file,) = (tmp_path / "8").glob(f"{party.joined.digest.hex()}*")
-    file.write_bytes(b"")  # a crash in the middle
-    worker._memory = EitherOr(tmp_path / "8")
-    with pytest.raises(ProtocolError, match="an unknown one"):
-        worker.agree({3})
 
 
 def test_lists_with_too_many_are_refused() -> None:

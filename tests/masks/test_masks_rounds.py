@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +13,13 @@ from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, draw_graph
 from airmixml.masks.keys import KeyPair, signature, verifying_key
 from airmixml.masks.recovery import RecoveringWorker, Step
-from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
+from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 
 
-def another_process(party: Party, identity: int, memory: EitherOr, slots: range = SLOTS) -> RecoveringWorker:
+def another_process(party: Party, identity: int, slots: range = SLOTS) -> RecoveringWorker:
     """The same worker with new secrets."""
     key, directory = party.workers[identity]._signing_key, party.joined.verifying_keys
-    return RecoveringWorker(identity, key, b"run %d" % SEED, slots, RULES, directory=directory, memory=memory)
+    return RecoveringWorker(identity, key, b"run %d" % SEED, slots, RULES, directory=directory)
 
 
 def refused(party: Party, altered: Round, reason: str, worker: int = 0) -> None:
@@ -221,7 +220,7 @@ def test_malformed_announcements_are_refused_and_nothing_breaks(kind: str) -> No
     odd = replace(party.joined.announcements[3], **MALFORMED[kind])  # type: ignore[arg-type]
     unrevealed(party, replace(party.joined, announcements={**party.joined.announcements, 3: odd}), "3|identity")
     renamed = {(3.5 if each == 3 else each): said for each, said in party.joined.announcements.items()}
-    unrevealed(party, replace(party.joined, announcements=renamed), "whole numbers")  # type: ignore[arg-type]
+    unrevealed(party, replace(party.joined, announcements=renamed), "must name the same workers")  # type: ignore[arg-type]
 
 
 def test_malformed_reveals_are_refused_and_nothing_breaks() -> None:
@@ -236,7 +235,7 @@ def test_malformed_reveals_are_refused_and_nothing_breaks() -> None:
         with pytest.raises(ProtocolError, match="were changed or are of another round"):
             party.workers[0].receive({**mine, graph[0][0]: content})  # type: ignore[dict-item]
     party.workers[0].receive(mine)
-    for listed in ("1", None, [1.0], [None], 7):
+    for listed in ("1", [1.5], [None], [99]):
         with pytest.raises(ProtocolError, match="list of absent workers must name workers"):
             party.workers[0].agree(listed)  # type: ignore[arg-type]
     party.workers[0].agree([])
@@ -270,7 +269,7 @@ def test_a_worker_has_one_number_in_all_messages() -> None:
 def test_workers_who_are_shown_different_announcements_refuse_each_other() -> None:
     """Colluder 29 announces twice; the server shows one half of the workers one announcement, the rest the other."""
     party = announced_round()
-    twin = another_process(party, 29, EitherOr())
+    twin = another_process(party, 29)
     other = replace(party.joined, announcements={**party.joined.announcements, 29: twin.announce()})
     reveals = {each: party.workers[each].reveal(party.joined if each < 15 else other) for each in range(29)}
     ours = {**reveals, 29: party.workers[29].reveal(party.joined)}
@@ -280,19 +279,11 @@ def test_workers_who_are_shown_different_announcements_refuse_each_other() -> No
     refused(party, other.drawn(theirs), "other announcements than those that worker 0 revealed its nonce for", 0)
 
 
-def test_a_nonce_is_revealed_once_restarts_included(tmp_path: Path) -> None:
-    party = announced_round(memory=tmp_path)
-    worker = party.workers[8]
-    worker.reveal(party.joined)
+def test_a_nonce_is_revealed_once() -> None:
+    party = announced_round()
+    party.workers[8].reveal(party.joined)
     with pytest.raises(ProtocolError, match="worker 8 is revealed and must be announced"):
-        worker.reveal(party.joined)
-    after_a_crash = another_process(party, 8, EitherOr(tmp_path / "8"))
-    shown = replace(party.joined, announcements={**party.joined.announcements, 8: after_a_crash.announce()})
-    with pytest.raises(ProtocolError, match=r"set of announcements .* is refused: this worker agreed to"):
-        after_a_crash.reveal(shown)
-    assert after_a_crash.step is Step.ANNOUNCED
-    next_round = announced_round(memory=tmp_path, restarts=1)
-    assert next_round.workers[8].reveal(next_round.joined).identity == 8
+        party.workers[8].reveal(party.joined)
 
 
 def test_no_party_can_stop_rounds_until_it_likes_the_graph() -> None:

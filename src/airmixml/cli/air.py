@@ -103,7 +103,7 @@ def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     from airmixml.deploy.air import bind, connect, send, serve
     from airmixml.deploy.air_link import running_air
     from airmixml.deploy.endpoint import AIR_NAME, DeployError, Endpoint, load_contract, read_signing_keys
-    from airmixml.deploy.transport import Lines
+    from airmixml.deploy.events import Lines
 
     own = folder / AIR_NAME
     if not own.is_dir():

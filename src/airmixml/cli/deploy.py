@@ -146,15 +146,13 @@ def server_command(
     else:
         scenario = options.Chosen(place, preset).settled(data_dir=data_dir)
         set_up(scenario, out, workers or scenario.workers.count, gateways, data_dir=data_dir)
-    from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract
-    from airmixml.deploy.events import Events
+    from airmixml.deploy.events import Events, Lines
     from airmixml.deploy.learning import Teacher
-    from airmixml.deploy.server_process import Timing, open_server, run_server
-    from airmixml.deploy.status import Status
-    from airmixml.deploy.transport import Lines
+    from airmixml.deploy.processes import Broker
+    from airmixml.deploy.server_process import Status, Timing, open_server, run_server
     from airmixml.errors import ProtocolError
     from airmixml.explore.server import serving_status
     from airmixml.runs.model_files import save_deployed

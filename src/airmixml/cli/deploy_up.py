@@ -38,9 +38,8 @@ def set_up(
     enrolled: Path | None = None,
 ) -> "tuple[Scenario, DataSet, Endpoint]":
     """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
-    from airmixml.deploy.broker import free_port
     from airmixml.deploy.compiling import data_of, make_contract, planned_for
-    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment
+    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment, free_ports
 
     check_new(out, workers, gateways)
     planned = planned_for(scenario, workers)
@@ -52,7 +51,7 @@ def set_up(
         lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
         workers=workers,
         gateways=gateways,
-        port=port or free_port(),
+        port=port or free_ports(1)[0],
         enrolled=enrolled,
     )
     if gateways and not planned.privacy.colluders:
@@ -84,11 +83,10 @@ def up_command(
     is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a model that
     `airmix predict` reads, and a picture.
     """
-    from airmixml.deploy.attacker import admit_attacker
-    from airmixml.deploy.broker import find_mosquitto
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.lanes import draw_lanes
-    from airmixml.deploy.trial import Trial, deal_rows
+    from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.trial import Trial, admit_attacker, deal_rows
     from airmixml.storage.run_folder import RUNS_FOLDER
 
     find_mosquitto()

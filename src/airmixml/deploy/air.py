@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.deploy.transport import RUN_OVER
 from airmixml.deploy.wire import (
     AIR,
     HEADER,
     LARGEST_BODY,
+    RUN_OVER,
     SERVER,
     SIGNATURE_BYTES,
     Message,
@@ -150,15 +150,12 @@ class Adder:
         self._total = np.zeros(0, dtype=np.complex128)
 
     def begin(self, samples: int, seats: int) -> None:
-        """Start from zeros, in float64."""
         self._total = np.zeros(samples, dtype=np.complex128)
 
     def add(self, seat: int, frame: Samples) -> None:
-        """Add the frame."""
         self._total += frame
 
     def finish(self) -> Samples:
-        """Return the sum, rounded once."""
         if self._noise_watts:
             parts = self._random.standard_normal((2, len(self._total)))
             self._total += np.sqrt(self._noise_watts / 2.0) * (parts[0] + 1j * parts[1])

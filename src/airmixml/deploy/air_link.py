@@ -13,8 +13,7 @@ from airmixml.deploy.air import EmulatedAir, MakeRuntime, bind, connect
 from airmixml.deploy.baseband import AnalogKind, loudest_samples
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, Endpoint
-from airmixml.deploy.transport import Log, Transport
-from airmixml.deploy.wire import Type
+from airmixml.deploy.wire import Log, Transport, Type
 
 _TYPE_AT: Final = 4  # of a message, behind its first letters
 _LOOK_SECONDS: Final = 0.02
@@ -54,11 +53,9 @@ class AirLink:
                 self._log("the air takes nothing; start it (`airmix air FOLDER`), and what it misses is sent again")
 
     def flush(self) -> None:
-        """Send what waits."""
         self._control.flush()
 
     def receive(self, timeout: float) -> list[bytes]:
-        """Return what has arrived; see ``Transport``."""
         if self._sums is None:
             return self._control.receive(timeout)
         end = time.monotonic() + timeout
@@ -73,7 +70,6 @@ class AirLink:
                 return found
 
     def close(self) -> None:
-        """Send what waits, and end all connections."""
         self._held.close()
 
 

@@ -1,13 +1,10 @@
-"""One attempt at a round, as the server sees it: what all kinds of frames have in common.
-
-Which of ``masked_rounds`` and ``air_rounds`` goes on from here is for the kind of frame to say (``kinds``).
-"""
+"""One attempt at a round, as the server sees it: what all kinds of frames have in common; ``rounds`` has the rest."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.arrays import Doubles
 from airmixml.deploy.wire import LARGEST_REFUSAL, Message, Type, unpack_refusal
@@ -16,7 +13,7 @@ from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
     from airmixml.deploy.baseband import AnalogKind
-    from airmixml.deploy.frames import FrameKind, Mean
+    from airmixml.deploy.frames import FrameKind
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
@@ -33,7 +30,7 @@ class Phase(IntEnum):
     ANSWERING = Type.ANSWER
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Sum:
     """What a round gave: the mean over exactly these workers."""
 
@@ -42,14 +39,6 @@ class Sum:
     present: tuple[int, ...]
     mean: Doubles  # numbers
     variance: float  # of noise and rounding, in a number of the mean
-    weight: float  # how many are in it; of unequal shares, as many as equal ones would be
-
-    @classmethod
-    def of(cls, number: int, kind: int, present: Collection[int], mean: "Mean") -> Self:
-        """Return the sum of a round."""
-        vector, variance, weight = mean
-        present = tuple(sorted(present))
-        return cls(number=number, kind=kind, present=present, mean=vector, variance=variance, weight=weight)
 
 
 @dataclass(frozen=True)

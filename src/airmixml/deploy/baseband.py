@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import dbm_to_watts, watts_to_dbm
+from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
 from airmixml.deploy.air import MOST_WORKERS, Samples, SumOnAir, as_bytes, frame_messages
-from airmixml.deploy.frames import Mean, Sender
+from airmixml.deploy.frames import Sender
 from airmixml.deploy.wire import Message
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
@@ -34,9 +34,15 @@ _ROUNDING: Final = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baseband:
-    """How one kind of vectors becomes samples; fixed before the first slot, and no order changes it."""
+class AnalogKind:
+    """How one kind of vectors becomes samples, what a frame costs, and how many a worker sends at most."""
 
+    on_air: ClassVar[bool] = True
+    rounds: ClassVar[str] = "airmixml.deploy.rounds:AttemptOnAir"
+
+    sends: str  # moments or gradients
+    cost: int
+    releases: int
     numbers: int
     norm: float  # that no vector exceeds
     watts: float  # beta q^2 that a worker is received with at most: its privacy rests on it
@@ -100,25 +106,13 @@ class Baseband:
                     "it sends nothing"
                 )
 
-    def mean(self, total: SumOnAir) -> Mean:
-        """Return the mean of the vectors of the workers in a sum."""
+    def mean(self, total: SumOnAir) -> tuple[Doubles, float]:
+        """Return the mean of the vectors of the workers in a sum, and the variance of noise and rounding in it."""
         count = len(total.present)
         divisor = count * math.sqrt(self.watts)
         of_each = self.own_watts + self.step**2 / 12.0  # and of rounding to the grid
         variance = (self.receiver_watts / 2.0 + count * of_each) / divisor**2
-        return Mean(total.samples.real.astype(np.float64) / divisor, variance, float(count))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnalogKind(Baseband):
-    """Complex baseband, what a frame of it costs, and how many a worker sends at most."""
-
-    on_air: ClassVar[bool] = True
-    rounds: ClassVar[str] = "airmixml.deploy.air_rounds:AttemptOnAir"
-
-    sends: str  # moments or gradients
-    cost: int
-    releases: int
+        return total.samples.real.astype(np.float64) / divisor, variance
 
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order with too little power to be received as agreed through a channel of this power gain."""

@@ -22,7 +22,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
@@ -33,6 +33,7 @@ from airmixml.deploy.endpoint import (
     DESCRIPTION,
     DOWN,
     ENDPOINTS,
+    HOST,
     LARGEST_PAYLOAD,
     LEDGER,
     MOST_WORKERS,
@@ -50,7 +51,6 @@ from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
 
-HOST: Final = "127.0.0.1"
 _AUTHORITY: Final = "airmix deployment"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
@@ -101,6 +101,13 @@ class Authority:
         """Return a new one, which signs itself."""
         key = ec.generate_private_key(ec.SECP256R1())
         return Authority(key, _certificate(_AUTHORITY, key, key, datetime.now(UTC), None))
+
+    @staticmethod
+    def read(folder: Path) -> "Authority":
+        """Return that of a deployment."""
+        key = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        return Authority(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> tuple[bytes, bytes]:
         """Return a certificate and its private key (PEM): for the broker, which is at ``hosts``, or for a client."""

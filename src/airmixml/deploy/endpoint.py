@@ -18,6 +18,7 @@ from airmixml.masks.keys import verifying_key
 from airmixml.reading import read_regular
 from airmixml.wording import reason, shown
 
+HOST: Final = "127.0.0.1"
 SERVER_NAME: Final = "server"
 AIR_NAME: Final = "air"
 DESCRIPTION: Final = "endpoint.json"

@@ -1,19 +1,21 @@
-"""What an endpoint did and when, as lines of JSON: for a table, a status page, a picture.
+"""What an endpoint notes: lines on stderr, and what it did when, as lines of JSON for a table or a picture.
 
 Seconds count from the start of the process. Nothing rests on these files: no promise is kept with them.
 """
 
 import json
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.deploy.endpoint import DeployError
-from airmixml.deploy.transport import Clock
+from airmixml.deploy.wire import Clock
 from airmixml.wording import reason
 
 STARTED: Final = "started"
+_MOST_LINES: Final = 200
+_LINES_SECONDS: Final = 60.0
 
 Event = dict[str, Any]
 """``event``, its ``seconds``, and what else it is about."""
@@ -40,28 +42,25 @@ class Events:
             self._file.flush()
 
 
-class Reader:
-    """Reads a file of events while it grows; gives seconds since ``origin``, a time of this machine's clock."""
+class Lines:
+    """Writes what an endpoint notes to stderr: no more than 200 lines a minute, whatever strangers send."""
 
-    def __init__(self, path: Path, origin: float) -> None:
-        self._path, self._origin = path, origin
-        self._place, self._begun = 0, origin
+    def __init__(self, name: str, clock: Clock = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._since, self._written, self._left_out = clock(), 0, 0
 
-    def new(self) -> Iterator[Event]:
-        """Yield what has come since the last call; a line that is not finished yet comes later."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._place)
-            lines = file.read().splitlines(keepends=True)
-        for line in lines:
-            if not line.endswith(b"\n"):
-                return
-            self._place += len(line)
-            try:
-                event: Event = json.loads(line)
-            except ValueError:  # a process was killed while it wrote
-                continue
-            if event["event"] == STARTED:
-                self._begun = event["clock"]
-            yield {**event, "seconds": event["seconds"] + self._begun - self._origin}
+    def __call__(self, line: str) -> None:
+        """Write a line, or count it as left out."""
+        if self._clock() - self._since > _LINES_SECONDS:
+            if self._left_out:
+                self._write(f"{self._left_out} more lines were left out")
+            self._since, self._written, self._left_out = self._clock(), 0, 0
+        if self._written < _MOST_LINES:
+            self._written += 1
+            self._write(line)
+        else:
+            self._left_out += 1
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write(f"{self._name}: {' '.join(line.split())}\n")
+        sys.stderr.flush()

@@ -35,14 +35,6 @@ _ROUNDING_BYTES: Final = 4
 _NOISE_BYTES: Final = 8
 
 
-class Mean(NamedTuple):
-    """What the server has of one slot."""
-
-    vector: Doubles  # shape numbers
-    noise_variance: float  # of noise and rounding, on each number
-    present: float  # workers in it; of unequal shares q, 1 / sum q^2
-
-
 class Sender(NamedTuple):
     """A worker that sends a frame."""
 
@@ -58,7 +50,7 @@ class FrameKind(IntegerCode):
     """How a worker's vector becomes the integers of a frame, what that costs, and how many it sends at most."""
 
     on_air: ClassVar[bool] = False  # whether an air adds them up; if not, the server does, and removes their masks
-    rounds: ClassVar[str] = "airmixml.deploy.masked_rounds:MaskedAttempt"  # the server's side, which no worker loads
+    rounds: ClassVar[str] = "airmixml.deploy.rounds:MaskedAttempt"  # the server's side, which no worker loads
 
     sends: str  # moments or gradients
     variance: float  # of a worker's Skellam noise, in squared steps
@@ -125,9 +117,9 @@ class FrameKind(IntegerCode):
 
     check = unpacked
 
-    def mean(self, frames: Mapping[int, bytes], correction: Residues) -> Mean:
-        """Return the mean over those who sent these, without what masks have left in their sum."""
+    def mean(self, frames: Mapping[int, bytes], correction: Residues) -> tuple[Doubles, float]:
+        """Return the mean over those who sent these, without what masks have left in their sum; and its variance."""
         total = sum(map(self.unpacked, frames.values()), np.zeros(self.numbers, dtype=np.uint64))
         of_each = (self.variance + self.rounding_variance) * self.step**2
         mean = signed((total - correction) & self.modulus, self.bits) * self.step / len(frames)
-        return Mean(mean, of_each / len(frames), float(len(frames)))
+        return mean, of_each / len(frames)

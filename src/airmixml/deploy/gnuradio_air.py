@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.deploy.air import Samples, as_bytes, bind, connect
-from airmixml.deploy.children import end_child, is_ready, start_child
 from airmixml.deploy.endpoint import DeployError
+from airmixml.deploy.processes import end_child, is_ready, start_child
 from airmixml.errors import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
@@ -108,7 +108,6 @@ class GnuRadio:
         self._samples = samples
 
     def add(self, seat: int, frame: Samples) -> None:
-        """Hand a frame to its input."""
         import zmq
 
         try:
@@ -118,7 +117,6 @@ class GnuRadio:
         self._sent.add(seat)
 
     def finish(self) -> Samples:
-        """Return what comes out, with silence on all other inputs."""
         samples, padding = self._samples, len(self._padding)
         for seat in range(len(self._inputs)):
             if seat not in self._sent:
@@ -143,5 +141,4 @@ class GnuRadio:
         return there[start:end].astype(np.complex64)
 
     def close(self) -> None:
-        """End the flowgraph."""
         self._held.close()

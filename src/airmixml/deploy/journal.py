@@ -1,9 +1,10 @@
-"""The server's log: what it accepted and decided, on the disk before anything follows from it.
+"""A log: what a server accepted and decided, and what workers spent, on the disk before anything follows from it.
 
-    length u32 | its complement u32 | digest 8 bytes | kind 1 byte and content
+    length u32 | its complement u32 | digest 8 bytes | digest of the record before, 8 bytes | kind 1 byte | content
 
-A record that a crash cut off at the end, or left as zeros, was followed by nothing and is left out; a damaged one
-elsewhere stops the server, since what came after it cannot be trusted.
+A digest is that of all that follows in its record. A record that a crash cut off at the end, or left as zeros, was
+followed by nothing and is left out. One that is damaged or follows one that is lost makes the file unusable: what came
+after it cannot be trusted.
 """
 
 import os
@@ -27,30 +28,43 @@ ORDERED: Final = b"O"
 """An order as it was given."""
 
 Record = tuple[bytes, bytes]
-"""One of the three, and its content."""
+"""Its kind, one byte, and its content."""
 
 _HEAD: Final = struct.Struct(">II8s")
+_DIGEST_BYTES: Final = 8
 _ONES: Final = 0xFFFFFFFF
 _FIRST: Final = b"R"
 
 
 class Journal:
-    """An append-only file of records, the first of which names the run."""
+    """An append-only file of records, the first of which names the run.
 
-    def __init__(self, path: Path | None, run: bytes) -> None:
-        self._file = GrowingFile(path)
+    Where it ``goes_on`` that record must be there; ``mend`` says what to do with a damaged file.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        run: bytes,
+        *,
+        goes_on: bool = False,
+        mend: str = "start the run again in another folder",
+    ) -> None:
+        self._file, self._mend, self._last = GrowingFile(path), mend, bytes(_DIGEST_BYTES)
         self._found: list[Record] = []
         try:
-            self._read(run)
+            self._read(run, goes_on=goes_on and path is not None)
         except ProtocolError:
             self.close()
             raise
 
-    def _read(self, run: bytes) -> None:
+    def _read(self, run: bytes, *, goes_on: bool) -> None:
         content, end = self._file.content(), 0
         for kind, body in self._records(content):
             self._found.append((kind, body))
-            end += _HEAD.size + 1 + len(body)
+            end += _HEAD.size + _DIGEST_BYTES + 1 + len(body)
+        if goes_on and not self._found:
+            raise ProtocolError(f"{self._file.path}: has lost its first record; {self._mend}")
         if end < len(content):
             self._file.cut(end)
         if not self._found:
@@ -64,16 +78,16 @@ class Journal:
             length, complement, digest = _HEAD.unpack_from(content, place)
             first, last = place + _HEAD.size, place + _HEAD.size + length
             sound = length and length == complement ^ _ONES
-            if sound and last >= len(content) and _digest(content[first:last]) != digest:
+            right = sound and _digest(content[first:last]) == digest
+            if sound and last >= len(content) and not right:
                 return  # cut off
             if not sound and not any(content[place:]):
                 return  # the file grew, and what was written is lost
-            if not sound or _digest(content[first:last]) != digest:
-                raise ProtocolError(
-                    f"{self._file.path}: is damaged at byte {place}; start the run again in another folder"
-                )
+            if not right or content[first : first + _DIGEST_BYTES] != self._last:
+                raise ProtocolError(f"{self._file.path}: is damaged or has lost a record at byte {place}; {self._mend}")
+            first += _DIGEST_BYTES
             yield content[first : first + 1], content[first + 1 : last]
-            place = last
+            self._last, place = digest, last
 
     def records(self) -> list[Record]:
         """Return what earlier processes have noted, once."""
@@ -82,19 +96,20 @@ class Journal:
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return when they are on the disk."""
-        self._file.append(b"".join(_packed(kind + body) for kind, body in records))
+        self._file.append(b"".join([self._packed(kind + body) for kind, body in records]))
+
+    def _packed(self, content: bytes) -> bytes:
+        content = self._last + content
+        self._last = _digest(content)
+        return _HEAD.pack(len(content), len(content) ^ _ONES, self._last) + content
 
     def close(self) -> None:
         """Let another process have the file."""
         self._file.close()
 
 
-def _packed(content: bytes) -> bytes:
-    return _HEAD.pack(len(content), len(content) ^ _ONES, _digest(content)) + content
-
-
 def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=8).digest()
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 class GrowingFile:

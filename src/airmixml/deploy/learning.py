@@ -33,7 +33,7 @@ class _Sums:
 
 
 def _received(found: Sum) -> Received:
-    return Received(mean=found.mean, noise_variance=found.variance, present=found.weight)
+    return Received(mean=found.mean, noise_variance=found.variance, present=len(found.present))
 
 
 class Teacher:

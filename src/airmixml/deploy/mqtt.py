@@ -26,8 +26,7 @@ from airmixml.deploy.endpoint import (
     read_file,
     run_topic,
 )
-from airmixml.deploy.transport import Log, Transport, batches
-from airmixml.deploy.wire import HEADER, unbatched
+from airmixml.deploy.wire import HEADER, Log, Transport, batches, unbatched
 from airmixml.errors import ProtocolError
 from airmixml.wording import reason, shown_name
 
@@ -82,13 +81,12 @@ class MqttTransport:
         self._connect()
 
     def send(self, message: bytes, to: int | None = None) -> None:
-        """Take a message; see ``Transport``."""
         if len(message) + 4 > LARGEST_PAYLOAD:
             raise DeployError(f"message of {len(message)} bytes is too long; the broker takes {LARGEST_PAYLOAD - 4}")
-        if self._endpoint.name != SERVER_NAME:
-            topic = f"{UP}/{self._endpoint.name}"
+        if to is not None:
+            topic = f"{DOWN}/{self._endpoint.standing_for(to)}"
         else:
-            topic = ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
+            topic = ALL if self._endpoint.name == SERVER_NAME else f"{UP}/{self._endpoint.name}"
         waiting = self._waiting[topic]
         if not (waiting and waiting[-1] is message):  # for several workers behind one gateway
             waiting.append(message)
@@ -110,7 +108,6 @@ class MqttTransport:
         self._client.loop_stop()
 
     def flush(self) -> None:
-        """Send what waits; see ``Transport``."""
         waiting = dict(self._waiting)
         self._waiting.clear()
         for topic, messages in waiting.items():

@@ -5,13 +5,14 @@ its old name. What happened is read from the events that the processes log.
 """
 
 import io
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +20,21 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
-from airmixml.deploy.attacker import Attacker
-from airmixml.deploy.broker import Broker
-from airmixml.deploy.children import end_child, start_child
-from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract
-from airmixml.deploy.events import STARTED, Event, Reader
+from airmixml.deploy.credentials import Authority, link, write_certificate
+from airmixml.deploy.endpoint import (
+    ALL,
+    DOWN,
+    SERVER_NAME,
+    DeployError,
+    Endpoint,
+    find_folder,
+    load_contract,
+    run_topic,
+)
+from airmixml.deploy.events import STARTED, Event
+from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.processes import Broker, end_child, start_child
+from airmixml.deploy.wire import Type, unpacked
 from airmixml.progress import silent
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes
@@ -36,7 +47,7 @@ ROWS: Final = "rows.npz"
 _LOOK_SECONDS: Final = 0.03
 _AGAIN_SECONDS: Final = 0.3  # after which a worker that was killed is started again
 _GOODBYE_SECONDS: Final = 10.0
-_SERVER: Final = "server"
+ATTACKER: Final = "attacker"
 _SENDING: Final = ("sending", "signing", "answering")
 
 
@@ -85,6 +96,71 @@ class History:
 Watch = Callable[[History], None]
 
 
+class EventReader:
+    """Reads a file of events while it grows; gives seconds since ``origin``, a time of this machine's clock."""
+
+    def __init__(self, path: Path, origin: float) -> None:
+        self._path, self._origin = path, origin
+        self._place, self._begun = 0, origin
+
+    def new(self) -> Iterator[Event]:
+        """Yield what has come since the last call; a line that is not finished yet comes later."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._place)
+            lines = file.read().splitlines(keepends=True)
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            self._place += len(line)
+            try:
+                event: Event = json.loads(line)
+            except ValueError:  # a process was killed while it wrote
+                continue
+            if event["event"] == STARTED:
+                self._begun = event["clock"]
+            yield {**event, "seconds": event["seconds"] + self._begun - self._origin}
+
+
+class Attacker:
+    """Has the broker of a trial: it hears every order, and sends an old one again.
+
+    TLS does not stop it, and the order bears the server's signature. What stops it is the worker's own ledger.
+    """
+
+    def __init__(self, folder: Path, run: bytes) -> None:
+        endpoint = replace(Endpoint.read(folder / SERVER_NAME), name=ATTACKER)
+        self._line = MqttTransport(endpoint, folder / ATTACKER, run, lambda line: None)
+        self.orders: dict[tuple[int, int], bytes] = {}  # by round and attempt
+
+    def listen(self) -> None:
+        """Keep the orders that it hears."""
+        for content in self._line.receive(0.0):
+            message = unpacked(content)
+            if message.type is Type.ORDER:
+                self.orders.setdefault((message.round, message.attempt), content)
+
+    def replay(self, order: tuple[int, int], worker: int) -> None:
+        """Send an order that it has heard to a worker, as if it came from the server."""
+        self._line.send(self.orders[order], worker)
+        self._line.flush()
+
+    def close(self) -> None:
+        self._line.close()
+
+
+def admit_attacker(folder: Path, run: bytes) -> None:
+    """Give the attacker a certificate and rights on the broker of a trial, before the broker is started."""
+    authority = Authority.read(folder)
+    own, topics = folder / ATTACKER, run_topic(run)
+    own.mkdir(mode=0o700)
+    write_certificate(own, *authority.issue(ATTACKER))
+    link(folder / "ca.crt", own / "ca.crt")
+    with (folder / "broker" / "acl").open("a", encoding="ascii") as rules:
+        rules.write(f"user {ATTACKER}\ntopic read {topics}/{ALL}\ntopic write {topics}/{DOWN}/+\n")
+
+
 class Trial:
     """Runs the deployment of a folder to its end, with rows in the folders of endpoints.
 
@@ -93,8 +169,8 @@ class Trial:
 
     def __init__(self, folder: Path, *, deadline: float, kill: bool, more: tuple[str | Path, ...] = ()) -> None:
         self._folder, self._deadline, self._more = folder, deadline, more
-        self._server = Endpoint.read(folder / _SERVER)
-        contract = load_contract(folder / _SERVER)
+        self._server = Endpoint.read(folder / SERVER_NAME)
+        contract = load_contract(folder / SERVER_NAME)
         self._run, self._on_air, rounds = contract.run, contract.on_air, len(contract.schedule)
         self._role = "gateway" if self._server.gateways else "worker"
         self._victim = self._server.names[len(self._server.names) // 3]
@@ -103,7 +179,7 @@ class Trial:
         self._begun = time.monotonic()
         names = self._server.names
         self.history = History(workers=self._server.workers, lanes={name: Lane(name=name) for name in names})
-        self._readers = {name: Reader(self._events(name), self._begun) for name in (*names, _SERVER)}
+        self._readers = {name: EventReader(self._events(name), self._begun) for name in (*names, SERVER_NAME)}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def run(self, watch: Watch = lambda history: None) -> History:
@@ -113,20 +189,27 @@ class Trial:
             stack.enter_context(Broker(self._folder))
             stack.callback(self._end_all)
             attacker = stack.enter_context(closing(Attacker(self._folder, self._run)))
-            words = (self._folder, "--deadline", str(self._deadline), "--events", self._events(_SERVER), *self._more)
-            self._start(_SERVER, (_SERVER, *words), {})
+            words = (
+                self._folder,
+                "--deadline",
+                str(self._deadline),
+                "--events",
+                self._events(SERVER_NAME),
+                *self._more,
+            )
+            self._start(SERVER_NAME, (SERVER_NAME, *words), {})
             if self._on_air:
                 self._start("air", ("air", self._folder), {})
             for name in self._server.names:
                 self._start_worker(name)
-            while self._children[_SERVER].poll() is None:
+            while self._children[SERVER_NAME].poll() is None:
                 self._look(attacker)
                 watch(self.history)
                 time.sleep(_LOOK_SECONDS)
             self._say_goodbye(watch)
         self._read()
-        if self._children[_SERVER].returncode:
-            raise DeployError(f"server: {self._last_line(_SERVER)}")
+        if self._children[SERVER_NAME].returncode:
+            raise DeployError(f"server: {self._last_line(SERVER_NAME)}")
         return self.history
 
     def _now(self) -> float:
@@ -147,6 +230,7 @@ class Trial:
 
     def _look(self, attacker: Attacker) -> None:
         self._read()
+        attacker.listen()
         history, lane = self.history, self.history.lanes[self._victim]
         number, phase = history.where
         sends = phase in _SENDING  # or has sent, where this process was too slow to see it
@@ -157,7 +241,7 @@ class Trial:
             lane.killed.append(self._now())
             lane.alive[-1].append(self._now())
         for name, child in self._children.items():
-            if name != _SERVER and child.poll():
+            if name != SERVER_NAME and child.poll():
                 raise DeployError(f"{name}: {self._last_line(name)}")
         if self._victim not in self._children and self._now() - lane.killed[0] > _AGAIN_SECONDS:
             self._start_worker(self._victim)
@@ -175,7 +259,7 @@ class Trial:
         self.history.seconds = self._now()
 
     def _take(self, name: str, event: Event) -> None:
-        if name == _SERVER:
+        if name == SERVER_NAME:
             found = {"phase": self.history.phases, "sum": self.history.sums}.get(event["event"])
             if found is not None:
                 found.append(event)

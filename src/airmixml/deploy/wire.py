@@ -8,11 +8,11 @@ long, cut off or of another version is refused before anything of its body is lo
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed, signature
@@ -26,6 +26,17 @@ SERVER: Final = (1 << 64) - 1
 """The sender that stands for the server."""
 AIR: Final = SERVER - 1
 """The sender that stands for an emulated air."""
+
+LARGEST_BATCH: Final = 1 << 20
+MOST_IN_BATCH: Final = 100
+RUN_OVER: Final = (1 << 32) - 1
+"""The round of an OVER message that ends the run."""
+
+Log = Callable[[str], None]
+"""Takes one line about what was refused, lost or found again."""
+
+Clock = Callable[[], float]
+"""Seconds of this process, from any beginning."""
 
 _COUNT: Final = struct.Struct(">I")
 _IDENTITY: Final = struct.Struct(">Q")
@@ -205,3 +216,50 @@ def unpack_refusal(body: bytes) -> tuple[str, int | None]:
         (culprit,) = _IDENTITY.unpack_from(body, 1)
         body = body[1 + _IDENTITY.size :]
     return body.decode(errors="replace"), culprit
+
+
+class Transport(Protocol):
+    """One end of a line that may lose, repeat and reorder messages, and never changes one unnoticed."""
+
+    def send(self, message: bytes, to: int | None = None) -> None:
+        """Take a message to a worker, from a server, or to all (``None``); from a worker it goes to the server.
+
+        It may wait in a batch until the next ``flush`` or ``receive``.
+        """
+
+    def flush(self) -> None:
+        """Send what waits."""
+
+    def receive(self, timeout: float) -> list[bytes]:
+        """Return what has arrived, after ``timeout`` seconds at the latest; empty where nothing was taken."""
+
+    def close(self) -> None:
+        """Send what waits, and end the connection."""
+
+
+def batches(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the messages in order, in batches that are neither long nor many at once; a long one is alone in its."""
+    waiting: list[bytes] = []
+    length = 0
+    for each in messages:
+        if waiting and (len(waiting) == MOST_IN_BATCH or length + len(each) > LARGEST_BATCH):
+            yield batched(waiting)
+            waiting, length = [], 0
+        waiting.append(each)
+        length += len(each)
+    if waiting:
+        yield batched(waiting)
+
+
+def read_messages(contents: Iterable[bytes], log: Log) -> Iterator[Message]:
+    """Yield what are messages; note what is none."""
+    for content in contents:
+        try:
+            yield unpacked(content)
+        except ProtocolError as problem:
+            log(f"refused: {problem}")
+
+
+def run_over(run: bytes, signing_key: bytes) -> Message:
+    """Return what a server says when no round is left: workers may go."""
+    return Message(Type.OVER, SERVER, run, RUN_OVER).signed_with(signing_key)

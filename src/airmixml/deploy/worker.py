@@ -35,7 +35,7 @@ from airmixml.deploy.wire import (
 from airmixml.errors import AirMixError, ProtocolError
 from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
-from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, round_name
+from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
 from airmixml.workers.payloads import Broadcast, Payload
 
 ANNOUNCEMENT_BYTES: Final = 4 * KEY_BYTES + 64
@@ -271,7 +271,6 @@ class Device:
                 name.slots,
                 rules,
                 directory=self.contract.directory,
-                memory=EitherOr(),
                 restarts=name.attempt,
                 entropy=self._entropy,
             )

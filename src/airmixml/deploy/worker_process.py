@@ -10,11 +10,20 @@ from typing import Final
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import LEDGER, DeployError, find_folder, load_contract, signing_keys_of_workers
-from airmixml.deploy.events import Events
+from airmixml.deploy.events import Events, Lines
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
-from airmixml.deploy.wire import Message, Type, unpack_refusal
+from airmixml.deploy.wire import (
+    MOST_IN_BATCH,
+    RUN_OVER,
+    Clock,
+    Log,
+    Message,
+    Transport,
+    Type,
+    read_messages,
+    unpack_refusal,
+)
 from airmixml.deploy.worker import Device, Transcripts, Vector, vector_of
 from airmixml.errors import ProtocolError, hide_values
 

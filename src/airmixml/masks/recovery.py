@@ -38,7 +38,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
-from operator import index
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -47,7 +46,7 @@ from numpy.typing import NDArray
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, channel_key, opened, sealed, signature
-from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
+from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
 PRIME: Final = (1 << 256) + 297
@@ -143,18 +142,13 @@ class MaskLaw:
         return total & np.uint64((1 << self.rules.bits) - 1) if self.rules.bits else total
 
 
-def _about(what: str, name: bytes) -> bytes:
-    """Return what an agreement on a run or its slots is kept under."""
-    return sha256(PROTOCOL + b" " + what.encode() + b"\0" + name).digest()
-
-
 class RecoveringWorker:
     """One worker in one round. Its secrets live in this object alone, and its owner fixes all else, not the server.
 
     ``rules`` are what it insists on, or several, of which a round keeps to the one for its number of workers.
     ``restarts`` counts the rounds for these ``slots`` that were stopped. ``directory`` has everybody's verifying key.
-    ``memory`` is the same for all rounds of the run: with a folder a worker that is started again remembers what it
-    agreed to, and without one it must not be started again in this run. ``entropy`` gives so many random bytes.
+    It must not be made twice for one round, nor send the same slots in two: what remembers that, also when a worker is
+    started again, is its ledger (``deploy.spending``). ``entropy`` gives so many random bytes.
     """
 
     def __init__(
@@ -166,7 +160,6 @@ class RecoveringWorker:
         rules: Rules | Sequence[Rules],
         *,
         directory: Mapping[int, bytes],
-        memory: EitherOr,
         restarts: int = 0,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
@@ -178,7 +171,6 @@ class RecoveringWorker:
         self._allowed = (rules,) if isinstance(rules, Rules) else tuple(rules)
         self._rules = self._allowed[0]
         self._directory = directory
-        self._memory = memory
         self._mask_keys = KeyPair(entropy(KEY_BYTES))
         self._channel_keys = KeyPair(entropy(KEY_BYTES))
         self._own_seed = entropy(KEY_BYTES)
@@ -206,10 +198,6 @@ class RecoveringWorker:
         announced.check_announcements()
         announced.check_directory(self._directory)
         self._rules = announced.rules
-        run, slots = self._run[:KEY_BYTES], self._run[:-1]
-        one_range = "use that one, or what the owners name another run"
-        self._memory.agree("range of slots", _about("slots", run), sha256(slots).digest(), one_range)
-        self._memory.agree("set of announcements", sha256(self._run).digest(), announced.transcript)
         self._round = announced
         self.step = Step.REVEALED
         said = Reveal(self.identity, self._nonce)
@@ -274,12 +262,8 @@ class RecoveringWorker:
         return law.reduced(law.own(self._own_seed) + law.of_edges(self.identity, self._edge_seeds))
 
     def _go_on(self, slot: int, first: int, count: int) -> tuple[int, int, int]:
-        """Return the symbols as whole numbers; refuse those that were masked before, or in another round."""
+        """Return the symbols; refuse those that were masked before, or in another round."""
         self._expect(Step.READY)
-        try:
-            slot, first, count = index(slot), index(first), index(count)
-        except TypeError:
-            raise ProtocolError(f"slot, first, count = {slot}, {first}, {count} must be whole numbers") from None
         if slot not in self._slots:
             raise ProtocolError(
                 f"slot {slot} is none of this round; must be from {self._slots.start} to {self._slots.stop - 1}"
@@ -288,8 +272,6 @@ class RecoveringWorker:
             raise ProtocolError(f"symbols {first} to {first + count - 1} of slot {slot} must not be negative")
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
-        sent = _about("sent", self._run[:-1])
-        self._memory.agree("round in which these slots are sent", sent, self._round.digest, "leave these slots out")
         self._next_symbol = (slot, first + count)
         return slot, first, count
 
@@ -300,11 +282,11 @@ class RecoveringWorker:
         absent = self._round.check_absent(absent)
         if self.identity in absent:
             raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
-        statement = self._round.list_statement(absent)
-        self._memory.agree("list of absent workers", self._round.digest, sha256(statement).digest())
+        if self.step is Step.AGREED and absent != self._agreed:
+            raise ProtocolError("list of absent workers is refused: this worker agreed to another; send that one")
         self.step = Step.AGREED
         self._agreed = absent
-        return signature(self._signing_key, statement)
+        return signature(self._signing_key, self._round.list_statement(absent))
 
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
         """Return the shares that belong to the agreed list, once a quorum of workers has signed it."""

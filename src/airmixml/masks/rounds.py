@@ -12,70 +12,21 @@ announcements sign different transcripts, and refuse each other's reveals.
 
 What is left is to stop a round whose graph one dislikes. The next one has another name, new keys and new nonces, and
 workers take part in ``MOST_ROUNDS`` at most; the probability that statements name is that of all of them. Workers send
-the slots in one of these rounds: twice under different masks would be two releases.
-
-``EitherOr`` is what a worker has agreed to, and never to another: the slots of a run and the round in which it sends
-them, the announcements and the list of absent workers of a round. With a folder, the agreement is on the disk before
-the worker acts on it, so that a restart cannot make it forget. A file that a crash left half-written names nothing: the
-worker then agrees to nothing.
+the slots in one of these rounds: twice under different masks would be two releases. A worker's own ledger remembers
+which rounds it began (``deploy.spending``), also when it is started again.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from hashlib import sha256
-from operator import index
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, identity_bytes, is_signed, pair_seed
 from airmixml.masks.rules import Rules
-from airmixml.reading import read_regular
-
-
-@dataclass
-class EitherOr:
-    """The agreements of one worker, by what they are about, for all rounds of a run.
-
-    Without a folder they are lost with the process: then this worker must not be started again in this run.
-    """
-
-    folder: Path | None = None
-    _agreed: dict[bytes, bytes] = field(default_factory=dict, init=False, repr=False)
-
-    def agree(self, what: str, about: bytes, digest: bytes, mend: str = "send that one, or start a new round") -> None:
-        """Agree to what has this digest, or refuse because there is another already; ``about`` has 32 bytes."""
-        earlier = self._agreed.get(about)
-        if earlier is None and self.folder is not None:
-            earlier = self._written_first(self.folder / f"{about.hex()}.agreed", digest)
-        earlier = self._agreed.setdefault(about, digest if earlier is None else earlier)
-        if earlier != digest:
-            raise ProtocolError(
-                f"{what} {digest.hex()[:16]} is refused: this worker agreed to "
-                f"{earlier.hex()[:16] or 'an unknown one'}; {mend}"
-            )
-
-    def _written_first(self, place: Path, digest: bytes) -> bytes:
-        """Write the digest unless the file is there already; return the one in the file."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            file = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            return read_regular(place)
-        with os.fdopen(file, "wb") as opened:
-            opened.write(digest)
-            opened.flush()
-            os.fsync(opened.fileno())
-        folder = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return digest
 
 
 def round_name(run: bytes, slots: range, restarts: int = 0) -> bytes:
@@ -126,16 +77,15 @@ class Reveal:
         return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
-def _once(check: Callable[..., None]) -> Callable[..., None]:
+def _once(check: Callable[["Round"], None]) -> Callable[["Round"], None]:
     """Run a check of a round unless it has passed: where one process plays many workers, they share the round."""
 
     @wraps(check)
-    def checked(self: "Round", *about: Any) -> None:
-        passed = vars(self).setdefault("passed", {})
-        name = check.__name__, *(each if isinstance(each, frozenset) else id(each) for each in about)
-        if name not in passed:
-            check(self, *about)
-            passed[name] = about  # kept: no other gets its identity
+    def checked(self: "Round") -> None:
+        passed = vars(self).setdefault("passed", set())
+        if check.__name__ not in passed:
+            check(self)
+            passed.add(check.__name__)
 
     return checked
 
@@ -193,8 +143,6 @@ class Round:
     @_once
     def check_announcements(self) -> None:
         """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
-        if not all(isinstance(each, int) for each in self.announcements):
-            raise ProtocolError("announcements must name workers by whole numbers; send them again")
         if set(self.announcements) != set(self.verifying_keys):
             raise ProtocolError("announcements and verifying_keys must name the same workers; send them again")
         if len(self.announcements) != self.rules.workers:
@@ -212,7 +160,6 @@ class Round:
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
 
-    @_once
     def check_directory(self, directory: Mapping[int, bytes]) -> None:
         """Refuse verifying keys that are not those of a worker's own directory."""
         for other, key in self.verifying_keys.items():
@@ -278,18 +225,10 @@ class Round:
 
     def check_absent(self, absent: Iterable[int]) -> frozenset[int]:
         """Return the absent workers; refuse a list with too many, of all or around any worker that is present."""
-        try:
-            listed = [index(each) for each in absent]  # read once: all that follows is about the same list
-        except TypeError:
-            listed = [-1]
+        listed = list(absent)  # read once: all that follows is about the same list
         named = frozenset(listed)
         if len(named) < len(listed) or not named <= self.graph.keys():
             raise ProtocolError("list of absent workers must name workers of the round, each once")
-        self._check_named(named)
-        return named
-
-    @_once
-    def _check_named(self, named: frozenset[int]) -> None:
         most = self.rules.most_absent
         if len(named) > most:
             raise ProtocolError(
@@ -304,6 +243,7 @@ class Round:
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
                     f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
+        return named
 
     def signers(self, absent: Collection[int], signatures: Mapping[int, bytes]) -> int:
         """Return how many workers have signed this list of absent workers."""

@@ -1,13 +1,13 @@
-"""Rounds of masked frames, from the server's side: workers agree on masks, send, and hand out what removes them.
+"""How rounds go, from the server's side, of masked integers and of frames that an air adds up."""
 
-A sum is exact over those whose frames are in: they have signed the list of the others, whose masks are rebuilt.
-"""
-
+from hashlib import sha256
 from typing import ClassVar, Final
 
-from airmixml.deploy.attempts import Attempt, Phase, Sum
+from airmixml.deploy.air import Opening, SumOnAir
+from airmixml.deploy.attempts import Attempt, Letter, Phase, Sum
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.frames import FrameKind
-from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
+from airmixml.deploy.wire import AIR, Message, Type, pack_list, unpack_parts
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
@@ -19,7 +19,10 @@ _BYTES: Final = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_B
 
 
 class MaskedAttempt(Attempt):
-    """An attempt at a round of masked integers, which the server adds up."""
+    """An attempt at a round of masked integers: workers agree on masks, send, and hand out what removes them.
+
+    The sum is exact over those whose frames are in: they have signed the list of the others, whose masks are rebuilt.
+    """
 
     kind: FrameKind
     round: Round  # once it is drawn
@@ -28,7 +31,6 @@ class MaskedAttempt(Attempt):
     before_frames: ClassVar = (Phase.ANNOUNCING, Phase.REVEALING, Phase.SHARING)
 
     def check_body(self, message: Message) -> None:
-        """Refuse an answer of a wrong length, of keys or a nonce that nobody vouches for, or for strangers."""
         what, contract = f"{message.type.name} of worker {message.sender}", self.run.contract
         length = _BYTES.get(self.phase, len(message.body))
         if len(message.body) != length:
@@ -48,12 +50,10 @@ class MaskedAttempt(Attempt):
                 raise ProtocolError(f"{what} is not for its neighbours")
 
     def without(self, worker: int) -> None:
-        """Leave it out of the next attempt too, where nothing was sent."""
         if self.phase in self.before_frames:
             self.run.silent.add(worker)
 
     def took(self, message: Message) -> None:
-        """Keep shares as they come: those of some may do."""
         super().took(message)
         if self.phase is Phase.ANSWERING:
             try:
@@ -62,7 +62,6 @@ class MaskedAttempt(Attempt):
                 self.run.note(str(problem))
 
     def advance(self, *, patient: bool) -> None:
-        """Go on to the next phase with those who answered, or end the attempt."""
         if self.phase is Phase.ANNOUNCING:
             self._announce(patient=patient)
         elif self.phase in self.before_frames and (self.silent or self._are_fewer()):
@@ -152,4 +151,97 @@ class MaskedAttempt(Attempt):
             self.run.give_up(self, str(problem))
             return
         mean = self.kind.mean(self.frames, correction)
-        self.run.done(self, Sum.of(self.number, self.place, self.frames, mean))
+        self.run.done(self, Sum(self.number, self.place, tuple(sorted(self.frames)), *mean))
+
+
+class AttemptOnAir(Attempt):
+    """An attempt at a round of samples: the server asks the air for their sum, and workers for frames.
+
+    Workers tell the server the digest of what they sent; the sum names the workers in it, by the same signatures.
+    """
+
+    kind: AnalogKind
+    first_phase: ClassVar = Phase.SENDING
+    seats: frozenset[int] = frozenset()  # workers that the air was told of first
+    ordered: Letter  # what has them send to it
+
+    @property
+    def is_answered(self) -> bool:
+        """Frames alone end no phase: the air has the sum."""
+        return False
+
+    @property
+    def missing(self) -> set[int]:
+        """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
+        return self.silent or self.expected
+
+    @property
+    def who_is_silent(self) -> str:
+        return super().who_is_silent if self.silent else "the air is"
+
+    def start(self, order: bytes) -> None:
+        self.order = sha256(order).digest()
+        self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
+        self._open(self.ordered)
+
+    def _open(self, *ordered: Letter) -> None:
+        """Have the air wait for all that are expected, and workers send; where nothing is ordered, close the slot."""
+        opening = Opening(self.kind.numbers, int(bool(ordered)), tuple(sorted(self.expected)))
+        self.post([self.letter(Type.SAMPLES, opening.packed(), AIR), *ordered])
+
+    def check(self, message: Message) -> None:
+        """Refuse a sum whose workers did not all sign for what is in it, whatever else they told the server."""
+        if message.sender != AIR:
+            super().check(message)
+            return
+        if message.type is not Type.SAMPLES:
+            raise ProtocolError(f"{message.type.name} of the air is not expected")
+        found, keys = SumOnAir.of(message.body), self.run.contract.directory
+        if len(found.samples) != self.kind.numbers:
+            raise ProtocolError(f"sum of {len(found.samples)} samples: must have {self.kind.numbers}")
+        for worker, said in found.acknowledgements(message).items():
+            if worker not in self.seats or not said.is_signed_by(keys[worker]):
+                raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
+
+    def take(self, message: Message) -> None:
+        if message.sender != AIR:
+            super().take(message)
+            return
+        found, fewest = SumOnAir.of(message.body), self.run.contract.fewest
+        for worker in found.present:
+            self.count(worker)
+        if len(found.present) < fewest:
+            few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
+            self.run.give_up(self, few)
+        else:
+            self.run.done(self, Sum(self.number, self.place, tuple(sorted(found.present)), *self.kind.mean(found)))
+
+    def without(self, worker: int) -> None:
+        """The air need not wait for a worker that refuses."""
+        fewest = self.run.contract.fewest
+        if len(self.expected) >= fewest:
+            self._open(*self.asked[1:])
+        elif self.frames:
+            self.run.give_up(self, f"only {len(self.expected)} workers go on, and {fewest} are needed")
+        else:  # the name was used: a log was lost, or workers were started again
+            self.run.again(self)
+
+    def air_started(self) -> None:
+        """All send again to an air that was started again."""
+        if self.order:
+            self.got = {}
+            self._open(self.ordered)
+
+    def advance(self, *, patient: bool) -> None:
+        """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
+        fewest = self.run.contract.fewest
+        enough = len(self.got) >= fewest
+        if enough and patient:  # an air that is away or slow must not find a closed slot
+            self.expected = set(self.got)
+            self._open(self.ordered)
+        elif enough and self.asked[1:]:
+            self._open()
+        elif not patient and self.frames:
+            self.run.give_up(self, f"{len(self.frames)} workers have sent, and the air gives no sum of enough")
+        elif not patient:
+            self.run.end(f"no worker takes part, and {fewest} are needed")
