@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airmixml import Scenario
-from airmixml.audit import Audit
+from airmixml.audit import Audit, AuditSettings
 from airmixml.audit.faults import FAULTS, SOUND
 from airmixml.audit.known_schedule import known_schedule_trials
 from airmixml.audit.noise_check import check_noise
@@ -55,9 +55,12 @@ def test_an_imperfect_air_refutes_nothing_and_hides_no_fault(
     assert refuted(audit) is bool(fault)
 
 
-def test_a_hidden_schedule_on_an_imperfect_air_is_refused(audited: Audited) -> None:
+def test_a_hidden_schedule_on_an_imperfect_air_is_left_out() -> None:
+    rough = Scenario.preset("paper-iris").with_overrides(*SMALL, *ROUGH)
     with pytest.raises(ScenarioError, match="a hidden schedule on an imperfect air is not audited; audit the server"):
-        audited("paper-iris", *SMALL, *ROUGH, adversary="release")
+        AuditSettings(adversaries=("release",)).check(rough)
+    assert AuditSettings().audited(rough) == ("server",)
+    assert AuditSettings().audited(Scenario.preset("paper-iris")) == ("release", "server")
 
 
 def test_one_run_with_canaries_on_an_imperfect_air(audited: Audited) -> None:

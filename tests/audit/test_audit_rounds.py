@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
+from airmixml.arrays import Doubles
 from airmixml.audit import Audit, AuditSettings, fault_named
 from airmixml.radio import draws, mixtures
 from airmixml.workers.gradients import Gradients
@@ -122,7 +123,11 @@ def test_noise_of_another_slot_in_the_real_code(audited: Audited, monkeypatch: p
 
 
 def test_a_clip_that_is_forgotten_in_the_real_code(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Gradients, "_lengths", lambda _self, errors: np.zeros(len(errors)))
+    def unclipped(self: Gradients) -> tuple[Doubles, Doubles]:
+        errors = self._told.errors(self.inputs, self.one_hot)
+        return errors, np.full(self.pool_size, self.unit)
+
+    monkeypatch.setattr(Gradients, "_shares", property(unclipped))
     assert refuted(audited(*ROUNDS, adversary="server", **FEW))
     assert refuted(audited(*MASKED, adversary="everyone", trials=2000))
 

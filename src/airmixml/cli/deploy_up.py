@@ -83,10 +83,12 @@ def up_command(
     is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a model that
     `airmix predict` reads, and a picture.
     """
+    from airmixml.deploy.trial import Trial, admit_attacker, deal_rows  # first: it names the extra that may be missing
+
+    # isort: split
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.lanes import draw_lanes
     from airmixml.deploy.processes import find_mosquitto
-    from airmixml.deploy.trial import Trial, admit_attacker, deal_rows
     from airmixml.storage.run_folder import RUNS_FOLDER
 
     find_mosquitto()

@@ -61,7 +61,7 @@ def make_scene(scenario: Scenario) -> Scene:
         much = f"with {signal.symbols:,} symbols each: too much for a picture; schedule fewer, or send fewer features"
         raise ScenarioError(f"radio.scheduled = {radio.scheduled:,} {much}")
     air = open_air([scenario], None, None, RunContext(speed=Speed(threads=1)))
-    block = next(air.blocks(range(1)))[0]
+    block = next(air.blocks(range(min(radio.slots, SLOTS_PER_CHAPTER))))[0]
     sent = Transmission(
         scenario=scenario, dataset=air.dataset, population=air.population, report=air.new_reports()[0], examples=block
     )

@@ -163,7 +163,8 @@ class Moments(Products):
 
     @property
     def precision(self) -> type[np.floating]:
-        return np.float64 if self.protects else np.float32  # a simulation protects nobody
+        # One row is sent as devices form it. Sums of several are exact where rows are real, and faster in simulations.
+        return np.float64 if self.protects and self.rows is not None else np.float32
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
