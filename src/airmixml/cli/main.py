@@ -1,4 +1,4 @@
-"""Where ``airmix`` starts: nothing is imported before Ctrl-C has an answer and closed streams are replaced."""
+"""Where ``airmix`` starts: no command is imported before Ctrl-C has an answer and closed streams are replaced."""
 
 import os
 import sys

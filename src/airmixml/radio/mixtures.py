@@ -350,7 +350,7 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
 def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
     inputs, noise = setting.signal.input_symbols, setting.noise
-    # Only with the noise on it may a sum be rounded to float32: see workers/private_sums.py.
+    # Only with the noise on it may a sum be rounded to float32: see workers/payloads.py.
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
     if snr is None:
