@@ -1,7 +1,6 @@
-"""Writes the tables and pictures of docs/performance.md and docs/scaling.md from the committed results.
+"""Writes the pictures of docs/performance.md, and tables of all rows and of docs/scaling.md, from the committed results.
 
-Each table stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``. benchmarks/results/performance.md has all
-rows, docs/performance.md those that matter most.
+Each table stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -23,18 +22,15 @@ from bench_tables import (
     growth,
     load_results,
     machine_lines,
-    with_targets,
 )  # fmt: skip
 
-DOCUMENTS = (RESULTS / "performance.md", *(ROOT / "docs" / name for name in ("performance.md", "scaling.md")))
+DOCUMENTS = (RESULTS / "performance.md", ROOT / "docs" / "scaling.md")
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "cpu": lambda results: comparison(results, CPUS),
-    "cpu, in short": lambda results: comparison(results, CPUS, only=with_targets(results, CPUS)),
     "accounting": lambda results: comparison(results, CPUS, ("privacy",)),
     "start-up": lambda results: comparison(results, CPUS, ("startup",)),
     "gpu": lambda results: comparison(results, (GPU,)),
-    "gpu, in short": lambda results: comparison(results, (GPU,), only=with_targets(results, (GPU,))),
     "missed": bench_reasons.reasons,
     "growth": lambda results: growth(results, CPUS),
     "growth, in short": lambda results: exponents(results, CPUS),

@@ -97,30 +97,16 @@ def rows_by_name(result: Mapping[str, Any], subjects: Container[str] = MAIN) -> 
     return {(row["work"], row["against"]): row for row in result["rows"] if row["subject"] in subjects}
 
 
-def comparison(
-    results: Results,
-    machines: Sequence[str],
-    subjects: Container[str] = MAIN,
-    *,
-    only: Container[tuple[str, str]] | None = None,
-) -> str:
-    """Return one line per piece of work and what it is compared with (all, or ``only`` some); a column per machine."""
+def comparison(results: Results, machines: Sequence[str], subjects: Container[str] = MAIN) -> str:
+    """Return one line per piece of work and what it is compared with; a column per machine."""
     named = {machine: rows_by_name(results[machine], subjects) for machine in machines if machine in results}
     names = list(dict.fromkeys(name for found in named.values() for name in found))
     lines = []
     for name in names:
-        if only is not None and name not in only:
-            continue
         found = [each.get(name) for each in named.values()]
         target = next((row["target"] for row in found if row is not None and "target" in row), None)
         lines.append([*name, target_in_words(target), *map(measured_in_words, found)])
     return markdown(["work", "against", "target", *named], lines)
-
-
-def with_targets(results: Results, machines: Sequence[str]) -> set[tuple[str, str]]:
-    """Return the names of all rows that have a target on one of the machines."""
-    rows = [row for machine in machines for row in results.get(machine, {}).get("rows", ())]
-    return {(row["work"], row["against"]) for row in rows if row.get("target")}
 
 
 def machine_lines(results: Results) -> str:
