@@ -1,4 +1,4 @@
-"""Writes the pictures of docs/performance.md, and tables of all rows and of docs/scaling.md, from the committed results.
+"""Writes the pictures of docs/performance.md, and the tables of all rows and of docs/scaling.md, from the results.
 
 Each table stands between ``<!-- measured: NAME -->`` and ``<!-- end -->``.
 """
