@@ -47,6 +47,10 @@ def test_slots_load_only_the_stages_that_a_scenario_has() -> None:
     assert "torch" in loaded(code)
 
 
+def test_pages_of_finished_attacks_load_no_statistics() -> None:
+    assert loaded("import airmixml.attacks.attack_page") == []
+
+
 @pytest.mark.long
 def test_an_estimator_loads_no_torch_before_it_is_fitted() -> None:
     """scikit-learn's base classes load scipy.stats, and pandas where it is installed."""

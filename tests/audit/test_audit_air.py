@@ -10,6 +10,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.audit import Audit, AuditSettings
 from airmixml.audit.faults import FAULTS, SOUND
+from airmixml.audit.hidden_schedule import hidden_schedule_trials
 from airmixml.audit.known_schedule import known_schedule_trials
 from airmixml.audit.noise_check import check_noise
 from airmixml.audit.trials import Bench, Keeper
@@ -61,6 +62,13 @@ def test_a_hidden_schedule_on_an_imperfect_air_is_left_out() -> None:
         AuditSettings(adversaries=("release",)).check(rough)
     assert AuditSettings().audited(rough) == ("server",)
     assert AuditSettings().audited(Scenario.preset("paper-iris")) == ("release", "server")
+
+
+def test_trials_of_a_hidden_schedule_on_an_imperfect_air_are_refused_too() -> None:
+    """Whether the schedule is hidden may depend on the data, so that settings cannot refuse it."""
+    rough = Scenario.preset("paper-iris").with_overrides(*SMALL, *ROUGH)
+    with pytest.raises(ScenarioError, match=r"^adversary = 'release': a hidden schedule on an imperfect air .*$"):
+        hidden_schedule_trials(bench_on(rough, "remove-one"))
 
 
 def test_one_run_with_canaries_on_an_imperfect_air(audited: Audited) -> None:

@@ -142,7 +142,11 @@ def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert set(left_out) == {"unmasked", "paper", "dp-sgd", "dp-logistic", "logistic"}
     assert left_out["unmasked"] == "the same as airmix"
     assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
+    assert left_out["logistic"] == "takes long on so many inputs: name it in --methods"
     assert set(chosen) | set(left_out) == set(METHODS.names)
+    assert "logistic" in choose_methods(None, Scenario.preset("private-mnist"), Speed(device="cuda"))[1]
+    many_rows = Scenario.preset("private-iris").with_overrides("workers.count=30000", "radio.scheduled=30000")
+    assert "logistic" in choose_methods(None, many_rows, Speed())[0]
     assert "paper" in choose_methods(None, SMALL, Speed())[0]
     assert choose_methods("paper,raw", Scenario.preset("private-mnist"), Speed())[0].keys() == {"paper", "raw"}
     with pytest.raises(ScenarioError, match=r"--methods dp-sgd: needs Opacus"):

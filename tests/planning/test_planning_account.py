@@ -2,6 +2,7 @@
 
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from airmixml import PrivacyError, Scenario, ScenarioError
+from airmixml import PrivacyError, Scenario, ScenarioError, workers
 from airmixml.edge import simulate
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
 from airmixml.planning.account_page import account_page
@@ -322,3 +323,15 @@ def test_an_eavesdroppers_epsilon_follows_from_the_places_of_workers() -> None:
     assert after.before_the_draw == pytest.approx(before.epsilon, rel=1e-6)
     assert planned.draw_in_words == ""
     assert "before schedule and places were drawn eavesdropper: pld 2,071" in drawn.draw_in_words
+
+
+def test_data_are_counted_in_the_folder_that_the_caller_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, load = [], workers.load_dataset
+    monkeypatch.setattr(workers, "load_dataset", lambda *args, **options: (asked.append(options), load(*args))[1])
+    rows = "".join(f"{row % 7},{row % 5},{row % 2}\n" for row in range(30))
+    (tmp_path / "own.csv").write_text(f"a,b,kind\n{rows}", encoding="utf-8")
+    changes = (f"workers.dataset={tmp_path / 'own.csv'}", "workers.label_column=kind", "workers.count=15")
+    bounds = ("workers.input_lower=0", "workers.input_upper=7", "radio.scheduled=2")
+    scenario = Scenario.preset("paper-iris").with_overrides(*changes, *bounds)
+    assert data_dimensions(scenario, None, None, data_dir=tmp_path) == (2, 2)
+    assert asked == [{"data_dir": tmp_path}]

@@ -6,16 +6,21 @@ import json
 import math
 import shutil
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import airmixml
 from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_network
+from airmixml.edge.models import build_model
+from airmixml.registries import LEARNERS
 from airmixml.runs import SeedsResult
+from airmixml.runs.model_files import read_stored, save_deployed
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -35,6 +40,34 @@ def test_the_stored_model_scores_what_the_metrics_say(preset: str, tmp_path: Pat
     assert (classes == data.test_labels).mean() == pytest.approx(metrics["accuracy"]["final"], abs=1e-12)
     assert len(set(classes.tolist())) > 1  # a model, not a constant
     assert load_metrics(tmp_path / "here") == metrics
+
+
+class OddMlp(LEARNERS.load("mlp")):  # type: ignore[misc]
+    """Another package's learner: its values are called as other arrays of the file, or words of ``savez``."""
+
+    def build(self, *arguments: Any) -> nn.Sequential:
+        model: nn.Sequential = super().build(*arguments)
+        for name in ("lower", "private_mean", "file", "about"):
+            model.register_parameter(name, nn.Parameter(torch.zeros(2, dtype=torch.bfloat16)))
+        return model
+
+
+def test_values_of_any_name_and_type_load_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint(name="odd", value=f"{__name__}:OddMlp", group=LEARNERS.group)
+    monkeypatch.setitem(vars(LEARNERS), "plugins", {"odd": point})
+    scenario = SMALL.with_overrides("learner.model=odd")
+    dataset = load_dataset(scenario.workers, Streams(0))
+    model = build_model(scenario.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    for number, value in enumerate(model.parameters()):
+        nn.init.constant_(value, number / 3)
+    save_deployed(model, dataset, tmp_path, scenario, {})
+    stored = read_stored(tmp_path)
+    found = stored.network.state_dict()
+    assert {name: value.dtype for name, value in found.items()}["file"] == torch.bfloat16
+    assert all(torch.equal(found[name], value) for name, value in model.state_dict().items())
+    assert stored.private_mean is None
+    assert dataset.row_format is not None
+    assert np.array_equal(stored.row_format.lower, dataset.row_format.lower)
 
 
 def test_partial_folders_are_refused_even_with_metrics_in_them(

@@ -102,6 +102,14 @@ def state_of(epoch: int, values: int = 50) -> dict[str, Any]:
     }
 
 
+def test_values_that_numpy_has_no_type_for_are_kept(tmp_path: Path) -> None:
+    thirds = torch.arange(5, dtype=torch.bfloat16) / 3
+    FileCheckpoint(tmp_path, every_seconds=0).save(state_of(3) | {"model": {"weight": thirds}})
+    loaded = FileCheckpoint(tmp_path).load(state_of(0) | {"model": {"weight": torch.zeros_like(thirds)}})
+    assert loaded is not None
+    assert torch.equal(loaded["model"]["weight"].bfloat16(), thirds)
+
+
 def test_a_flipped_bit_in_a_checkpoint_is_noticed_or_harmless(tmp_path: Path) -> None:
     FileCheckpoint(tmp_path, every_seconds=0).save(state_of(3))
     path = tmp_path / "checkpoint.npz"

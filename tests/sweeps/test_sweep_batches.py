@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airmixml import RunFolderError, Scenario, simulate
+from airmixml import AirMixError, RunFolderError, Scenario, simulate
 from airmixml.progress import silent
 from airmixml.storage.files import ResultStore, to_plain
 from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
@@ -91,6 +91,22 @@ def test_energies_are_computed_on_the_processor_whatever_trains(device: str) -> 
     ((batch,),) = cut_into_batches(many(IRIS, 3), Energies(), device=device)
     assert (batch,) == cut_into_batches(many(IRIS, 3), Energies())[0]
     assert batch.device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("preset", "change", "why"),
+    [
+        ("paper-iris", "learner.model=ridge", "a sweep trains networks"),
+        ("private-mnist", "workers.centre=private", "each target has data of its own"),
+        ("paper-iris", "workers.dataset=own.csv", "must be one of iris, "),
+    ],
+)
+def test_what_no_stack_can_be_trained_on_is_refused_in_one_line(preset: str, change: str, why: str) -> None:
+    network = () if preset == "paper-iris" else ("learner.model=mlp", "workers.sends=samples")
+    scenario = Scenario.preset(preset).with_overrides(*network, change)
+    key, _, value = change.partition("=")
+    with pytest.raises(AirMixError, match=f"^{key} = '{value}': {why}.*$"):
+        cut_into_batches([scenario], Trainings())
 
 
 def batch_of(*changes: str, **options: Any) -> Part:

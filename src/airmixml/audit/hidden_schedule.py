@@ -26,6 +26,7 @@ from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
+from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
@@ -231,6 +232,9 @@ def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.fault
+    if not base.air.is_ideal:
+        what = "adversary = 'release': a hidden schedule on an imperfect air is not audited"
+        raise ScenarioError(f"{what}; audit the server (--adversary server)")
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large

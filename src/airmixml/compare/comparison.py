@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.compare.comparison_page import LEVEL, methods_table
-from airmixml.compare.methods import Exposure, Outcome, RightRows
+from airmixml.compare.comparison_page import methods_table
+from airmixml.compare.methods import LEVEL, Exposure, Outcome, RightRows
 from airmixml.privacy import PrivacyStatement
 from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, Scenario, keys_in_force

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.compare.methods import HEARING
+from airmixml.compare.methods import HEARING, LEVEL
 from airmixml.output.commands import seeds_option
 from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
 from airmixml.output.page import Folded, Lines, Page, section
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Plain = dict[str, Any]
-LEVEL: Final = 0.05  # of chance: two-sided, for each pair
 _ONE_LINE: Final = 42  # of what a method is, on a terminal of 80 characters
 _CHANCE: Final = (
     f"Beyond chance: p < {LEVEL:g} for each pair, by McNemar's exact test on the test rows of one seed, or by a paired "

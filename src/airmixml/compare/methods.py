@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_SAMPLES_ON_A_CPU: Final = 20_000
+LEVEL: Final = 0.05  #: of chance: two-sided, for each pair of methods
 HEARING: Final = ("server", "eavesdropper", "everyone")  #: adversaries of whom every method says an epsilon
 
 

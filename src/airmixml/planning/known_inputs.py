@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from airmixml.planning.slot_designs import InputMoments
 
 
-def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
+def data_dimensions(
+    scenario: Scenario, input_dim: int | None, label_dim: int | None, *, data_dir: Path | None = None
+) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
     from airmixml.data import known_dataset
     from airmixml.streams import Streams
@@ -34,7 +37,7 @@ def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | 
     known = known_dataset(scenario.workers.dataset)
     if known is not None:
         return encoded_dim(scenario.workers, known.input_dim), known.label_dim
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
     return encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim), dataset.label_dim
 
 

@@ -56,9 +56,15 @@ _ABOUT: Final = {
         "Claims and lower bounds, and the error rates of the attack",
         f"Epsilons claimed and found, on a line each{_TABLES}",
     ),
-    "plan": ("Other designs at the same privacy", f"Signal, energy and learning noise of other designs{_TABLES}"),
-    "compare": ("Accuracy, epsilon, energy and time of each row", f"The rows of the table as a picture{_TABLES}"),
-    "sweep": ("The first metric over the grid", f"The first metric at every combination of the values{_TABLES}"),
+    "plan": (
+        "Designs at the same privacy",
+        f"Signal and energy of designs, and the accuracy expected or, where that is not known, learning noise{_TABLES}",
+    ),
+    "compare": ("Accuracy of each method", f"Accuracy of each method on the test set, and its epsilon{_TABLES}"),
+    "sweep": (
+        "The first metric along the first key",
+        f"The first metric as a line, or as one line for each value of a second key{_TABLES}",
+    ),
     "tolerances": (
         "Accuracy against the size of each impairment",
         f"How accuracy falls as each impairment grows{_TABLES}",

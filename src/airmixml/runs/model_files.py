@@ -31,6 +31,7 @@ CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.npz"
 _MEAN: Final = "private_mean"
 _BOUNDS: Final = ("lower", "upper")  # of raw rows
+_PARAMETER: Final = "parameter/"  # before the names of the network's values, which may be any
 _LINEAR: Final = ("0.bias", "0.weight")
 _TABLES: Final = ("loss", "test_accuracy")
 
@@ -61,7 +62,7 @@ class FileCheckpoint:
         """Keep the state, unless the last one is only seconds old."""
         if time.monotonic() - self._last_save < self._every_seconds:
             return
-        arrays = {name: value.cpu().numpy() for name, value in _tensors(state).items()}
+        arrays = _arrays(state)
         arrays |= {name: np.array(state[name], dtype=np.float64) for name in _TABLES}
         self._store.save(CHECKPOINT, {"epoch": state["epoch"], "epochs": state["epochs"]}, arrays)
         self._last_save = time.monotonic()
@@ -72,21 +73,31 @@ def _groups(state: dict[str, Any]) -> dict[str, dict[str, torch.Tensor]]:
     return {"model": state["model"], **{f"moments/{place}": each for place, each in enumerate(state["moments"])}}
 
 
-def _tensors(state: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {f"{group}/{name}": value for group, each in _groups(state).items() for name, value in each.items()}
+def _arrays(state: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    return {f"{group}/{name}": _array(value) for group, each in _groups(state).items() for name, value in each.items()}
+
+
+def _array(value: torch.Tensor) -> NDArray[Any]:
+    """Return a tensor for NumPy, which has no bfloat16: its values are kept as float32, which has all of them."""
+    import torch
+
+    array: NDArray[Any] = (value.float() if value.dtype is torch.bfloat16 else value).cpu().numpy()
+    return array
 
 
 def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return a state like the given one; a ValueError says what is odd about what was saved."""
     import torch
 
-    kinds = {name: (value.dtype, value.shape) for name, value in _tensors(like).items()}
-    saved = {name: torch.from_numpy(array) for name, array in arrays.items() if name not in _TABLES}
-    if {name: (value.dtype, value.shape) for name, value in saved.items()} != kinds:
+    kinds = {name: (array.dtype, array.shape) for name, array in _arrays(like).items()}
+    saved = {name: array for name, array in arrays.items() if name not in _TABLES}
+    if {name: (array.dtype, array.shape) for name, array in saved.items()} != kinds:
         raise ValueError("it is of another network")
     if values["epochs"] != like["epochs"] or len(arrays["loss"]) != values["epoch"]:
         raise ValueError(f"epoch {values['epoch']} of {values['epochs']}, not of {like['epochs']}")
-    model, *moments = ({name: saved[f"{group}/{name}"] for name in each} for group, each in _groups(like).items())
+    model, *moments = (
+        {name: torch.from_numpy(saved[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()
+    )
     tables = {name: arrays[name].tolist() for name in _TABLES}
     return {"epoch": values["epoch"], "model": model, "moments": moments, **tables}
 
@@ -94,7 +105,7 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
 def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
     code, rows = dataset.code, None if dataset.row_format is None else asdict(dataset.row_format)
-    arrays = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
+    arrays = {f"{_PARAMETER}{name}": _array(value) for name, value in model.state_dict().items()}
     if dataset.private_mean is not None:
         arrays[_MEAN] = dataset.private_mean
     if rows is not None:
@@ -172,7 +183,8 @@ def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, N
     """Return the model of a scenario from what ``save_model`` kept."""
     from airmixml.data.columns import Column  # here: most runs write a model and read none
 
-    mean, lower, upper = (arrays.pop(name, None) for name in (_MEAN, *_BOUNDS))
+    mean, lower, upper = (arrays.get(name) for name in (_MEAN, *_BOUNDS))
+    parameters = {name.removeprefix(_PARAMETER): array for name, array in arrays.items() if name.startswith(_PARAMETER)}
     rows, names, targets = saved["rows"], tuple(saved["class_names"]), saved["targets"]
     row_format = RowFormat(
         width=rows["width"],
@@ -187,7 +199,7 @@ def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, N
     code = Bounded(*map(tuple, targets)) if task == Bounded.task else Signs(len(names)) if task == Signs.task else None
     return StoredModel(
         scenario=scenario,
-        network=_network(scenario.learner, saved, arrays),
+        network=_network(scenario.learner, saved, parameters),
         class_names=names,
         private_mean=mean,
         row_format=row_format,

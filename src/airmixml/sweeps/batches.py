@@ -54,6 +54,9 @@ class Kind(ABC):
         """Options of the command, as JSON."""
         return ""
 
+    def check(self, scenario: Scenario) -> None:  # noqa: B027
+        """Refuse a scenario that it cannot be done with."""
+
     def group(self, scenario: Scenario) -> Hashable:
         """Return what is equal for scenarios that can be run together."""
         return scenario
@@ -139,6 +142,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     digests: dict[tuple[str, str], str] = {}  # of the user's files: data, and what an encoder is made of
     groups: dict[Hashable, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
+        kind.check(scenario)
         files = scenario.workers.dataset, scenario.workers.encoder
         if not kind.stacked and files not in digests:
             identity = identity_of(scenario)

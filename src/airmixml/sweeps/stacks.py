@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from airmixml.errors import ScenarioError
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import from_plain
 from airmixml.streams import Streams
@@ -56,6 +57,9 @@ class Energies(Kind):
     stacked: ClassVar[bool] = True
     needs_data: ClassVar[bool] = False
 
+    def check(self, scenario: Scenario) -> None:
+        dimensions(scenario)  # refuses data of unknown size
+
     def group(self, scenario: Scenario) -> Hashable:
         return scenario.seed, scenario.workers, scenario.learner
 
@@ -85,6 +89,18 @@ class Trainings(Energies):
 
     name: ClassVar[str] = "training"
     needs_data: ClassVar[bool] = True
+
+    def check(self, scenario: Scenario) -> None:
+        super().check(scenario)
+        workers, learner = scenario.workers, scenario.learner
+        if learner.closed_form:
+            raise ScenarioError(
+                f"learner.model = {learner.model!r}: a sweep trains networks; run each scenario by itself"
+            )
+        if workers.centre_on_air:
+            raise ScenarioError(
+                f"workers.centre = {workers.centre!r}: each target has data of its own; run each scenario by itself"
+            )
 
     def most_at_once(self, scenario: Scenario, device: str) -> int:
         return batches.most_in_memory(scenario, device)

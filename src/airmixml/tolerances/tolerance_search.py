@@ -95,7 +95,8 @@ def find_tolerances(
         study.search_accuracy()
         epsilons = None
         if scenario.mixing.power_policy.keeps_target:
-            epsilons = Epsilons(scenario, data_dimensions(scenario, None, None), folder / PRIVACY)
+            dimensions = data_dimensions(scenario, None, None, data_dir=data_dir)
+            epsilons = Epsilons(scenario, dimensions, folder / PRIVACY)
         found = []
         for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))

@@ -18,7 +18,7 @@ from torch import nn
 from airmixml.compare.baselines import pool_tensors, score, scored
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, samples_scenario, state_both
-from airmixml.data import DataSet
+from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import (
     Adversary,
@@ -37,6 +37,7 @@ from airmixml.streams import Streams
 from airmixml.workers import Population
 
 _FAILURE: Final = 0.05  # rho of AdaSSP's paper
+_MOST_NUMBERS: Final = 20_000_000  # that logistic regression is fitted to unless asked for
 _STEPS: Final = 1000
 # Of DP-SGD, fixed for all data sets, chosen like those of federated learning: on held-out training images of MNIST.
 _BATCHES_PER_EPOCH: Final = 12
@@ -239,7 +240,9 @@ class Logistic(Method):
         )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        return slow_on_a_cpu(scenario, speed)
+        known = known_dataset(scenario.workers.dataset)
+        numbers = scenario.workers.count * (1 if known is None else known.input_dim)
+        return "takes long on so many inputs: name it in --methods" if numbers > _MOST_NUMBERS else ""
 
 
 class DpSgd(Method):
