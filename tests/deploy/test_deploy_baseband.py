@@ -11,8 +11,9 @@ from airmixml import Scenario, simulate
 from airmixml.deploy.air import MOST_WORKERS, SumOnAir
 from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.compiling import planned_for
-from airmixml.deploy.lab import Carry, Lab, try_out
+from airmixml.deploy.lab import Lab, try_out
 from airmixml.deploy.learning import Teacher
+from airmixml.deploy.server import Carry
 from airmixml.deploy.wire import Type, unpacked
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.streams import Streams

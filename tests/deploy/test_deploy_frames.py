@@ -138,8 +138,10 @@ def test_an_entry_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_ru
     ledger.close()
     place = tmp_path / "ledger"
     whole = place.read_bytes()
-    for cut in range(1, 20):
-        place.write_bytes(whole[:-cut])
+    last = 24 + len(b"B1 1 0 0 0")
+    unfinished = [whole[:-cut] for cut in range(1, last + 1)]
+    for content in (*unfinished, whole[:-last] + bytes(last), whole[:-last] + bytes(5000)):
+        place.write_bytes(content)
         ledger = _ledger(tmp_path)
         assert ledger.began(1, 0, 0)
         assert not ledger.began(1, 1, 0)
@@ -152,6 +154,76 @@ def test_an_entry_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_ru
     place.write_bytes(b"another file, of more than the head of a record\n")
     with pytest.raises(ProtocolError, match="is damaged"):
         _ledger(tmp_path)
+
+
+@pytest.mark.parametrize("after", [0, 1, 100, 5000])
+def test_a_damaged_last_entry_is_spent_for_ever(tmp_path: Path, after: int) -> None:
+    """It is as long as it says, so it was written and acted on; zeros behind it change nothing."""
+    ledger = _ledger(tmp_path)
+    ledger.begin(1, 0, 0)
+    ledger.reserve(1, 0, 0, 0)
+    ledger.close()
+    place = tmp_path / "ledger"
+    whole = place.read_bytes()
+    last = len(whole) - whole.rindex(b"S1 0 0 0 ") + 24 - 1
+    for number in range(8 * last):
+        changed = bytearray(whole + bytes(after))
+        changed[len(whole) - last + number // 8] ^= 1 << number % 8
+        place.write_bytes(changed)
+        with pytest.raises(ProtocolError, match=r"is damaged or has lost a record .*what was spent is not known"):
+            _ledger(tmp_path)
+        assert place.read_bytes() == changed  # nothing is cut
+    place.write_bytes(whole[:-1] + bytes(1 + after))
+    with pytest.raises(ProtocolError, match="is damaged"):
+        _ledger(tmp_path)
+
+
+def test_entries_of_which_only_the_first_sectors_were_written_are_left_out(tmp_path: Path) -> None:
+    """Zeros from the border of a sector on are what a file that grew can have; from elsewhere they are damage."""
+    ledger = _ledger(tmp_path)
+    with ledger.together():
+        for worker in range(50):
+            ledger.begin(worker, 0, 0)
+    ledger.close()
+    place = tmp_path / "ledger"
+    whole = place.read_bytes()
+    for border in range(512, len(whole), 512):
+        place.write_bytes(whole[:border] + bytes(len(whole) - border))
+        ledger = _ledger(tmp_path)
+        left = place.read_bytes()
+        assert whole.startswith(left)
+        assert border - 35 < len(left) <= border
+        assert [ledger.began(worker, 0, 0) for worker in range(50)] == [
+            b"B%d 0" % worker in left for worker in range(50)
+        ]
+        ledger.close()
+    for worker in (0, 20, 49):
+        cut = whole.index(b"B%d 0" % worker) + 3
+        assert cut // 512 == (cut + 9) // 512  # no border in what is lost of this entry
+        place.write_bytes(whole[:cut] + bytes(len(whole) - cut))
+        with pytest.raises(ProtocolError, match="is damaged"):
+            _ledger(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (MESSAGE, b"1 0 0 0 3"),
+        (b"S", b"1 0 0 3"),
+        (b"S", b"1 0 0 0 -3"),
+        (b"S", b"1 0 0 0 3 "),
+        (b"S", b"1 0 0 0 " + b"9" * 5000),
+    ],
+)
+def test_a_log_that_is_no_ledger_is_refused(tmp_path: Path, record: tuple[bytes, bytes]) -> None:
+    for _ in range(2):  # the file is free again
+        _ledger(tmp_path).close()
+    log = Journal(tmp_path / "ledger", small_contract().run)
+    log.append([record])
+    log.close()
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="is no ledger of a worker, and what was spent is not known"):
+            _ledger(tmp_path)
 
 
 def test_a_ledger_that_lost_an_entry_or_itself_is_refused(tmp_path: Path) -> None:
@@ -214,7 +286,7 @@ def test_a_log_that_is_damaged_in_the_middle_is_refused_and_cut_off_at_the_end(t
         log = Journal(place, bytes(32))
         assert log.records() == [(MESSAGE, b"one")]
         log.close()
-    for place_of_bit in range(0, len(whole) - 20):
+    for place_of_bit in range(len(whole)):
         changed = bytearray(whole)
         changed[place_of_bit] ^= 64
         place.write_bytes(changed)

@@ -44,7 +44,7 @@ def listen(*transports: MqttTransport) -> None:
 def test_messages_reach_those_that_they_are_for(connect: Connect) -> None:
     server, workers = connect("server"), [connect(f"worker-{number}") for number in range(3)]
     for number, worker in enumerate(workers):
-        worker.send(message(number, b"up"))
+        worker.send(message(number, b"up"), to=1)  # which the server alone can mean
         worker.receive(0.0)
     assert sorted(received(server, 3)) == [message(number, b"up") for number in range(3)]
     server.send(b"for one", to=1)

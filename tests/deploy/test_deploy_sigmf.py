@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from airmixml.deploy.air import SumOnAir
-from airmixml.deploy.lab import paths_of, read_recording, write_recording
+from airmixml.deploy.sigmf_files import paths_of, read_recording, write_recording
 from airmixml.errors import DataError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 

@@ -22,8 +22,7 @@ from airmixml.deploy.compiling import data_of
 from airmixml.deploy.endpoint import DESCRIPTION, DeployError, Endpoint
 from airmixml.deploy.events import Events
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.lab import carry
-from airmixml.deploy.server import Server
+from airmixml.deploy.server import Server, carry
 from airmixml.deploy.server_process import Status
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.trial import ROWS, EventReader, deal_rows

@@ -8,8 +8,7 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.lab import carry
-    from airmixml.deploy.server import Server
+    from airmixml.deploy.server import Server, carry
     from airmixml.deploy.worker import Device
 
 __all__ = ["Contract", "Device", "Server", "carry"]

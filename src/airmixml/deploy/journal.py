@@ -2,9 +2,9 @@
 
     length u32 | its complement u32 | digest 8 bytes | digest of the record before, 8 bytes | kind 1 byte | content
 
-A digest is that of all that follows in its record. A record that a crash cut off at the end, or left as zeros, was
-followed by nothing and is left out. One that is damaged or follows one that is lost makes the file unusable: what came
-after it cannot be trusted.
+A digest is that of all that follows in its record. A record at the end that is shorter than its length says, or whose
+rest is zeros from a sector on, was not written to its end when a crash came: nothing followed from it, and it is left
+out. Any other that is damaged, the last one too, or that follows one that is lost makes the file unusable.
 """
 
 import os
@@ -32,6 +32,8 @@ Record = tuple[bytes, bytes]
 
 _HEAD: Final = struct.Struct(">II8s")
 _DIGEST_BYTES: Final = 8
+_GUARD_BYTES: Final = 8  # length and its complement
+_SECTOR_BYTES: Final = 512  # a power of two that no disk writes less of
 _ONES: Final = 0xFFFFFFFF
 _FIRST: Final = b"R"
 
@@ -79,10 +81,10 @@ class Journal:
             first, last = place + _HEAD.size, place + _HEAD.size + length
             sound = length and length == complement ^ _ONES
             right = sound and _digest(content[first:last]) == digest
-            if sound and last >= len(content) and not right:
+            if sound and last > len(content):
                 return  # cut off
-            if not sound and not any(content[place:]):
-                return  # the file grew, and what was written is lost
+            if not right and _is_unwritten(content, place, last if sound else place + _GUARD_BYTES):
+                return
             if not right or content[first : first + _DIGEST_BYTES] != self._last:
                 raise ProtocolError(f"{self._file.path}: is damaged or has lost a record at byte {place}; {self._mend}")
             first += _DIGEST_BYTES
@@ -106,6 +108,13 @@ class Journal:
     def close(self) -> None:
         """Let another process have the file."""
         self._file.close()
+
+
+def _is_unwritten(content: bytes, place: int, end: int) -> bool:
+    """Whether a file grew and zeros stand for what was to be written, from ``place`` or a sector before ``end`` on."""
+    written = len(content.rstrip(b"\0"))
+    sector = -(-written // _SECTOR_BYTES) * _SECTOR_BYTES
+    return written <= place or sector < min(end, len(content))
 
 
 def _digest(content: bytes) -> bytes:

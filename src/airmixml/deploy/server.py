@@ -8,16 +8,18 @@ A round that stops before frames is tried again under the next attempt, without 
 stops after frames has another number if it is tried again: what workers have spent stays spent.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Final
 
+from airmixml.deploy.air import EmulatedAir
 from airmixml.deploy.attempts import Attempt, Letter, Sum
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import EXPIRED, MESSAGE, ORDERED, Journal, Record
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
-from airmixml.deploy.worker import Order, Transcripts
+from airmixml.deploy.worker import Device, Order, Transcripts
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair
@@ -27,6 +29,9 @@ _ACCUSERS: Final = 2  # workers that must name another before it is left out
 
 Tell = Callable[[list[Sum]], Broadcast | None]
 """Gives the model to broadcast before the next round of gradients, from the sums so far."""
+
+Carry = Callable[[bytes], list[bytes]]
+"""What the network makes of a message: nothing, the same, several, others."""
 
 
 class Server:
@@ -251,3 +256,51 @@ class Server:
     def _over(self, now: Attempt) -> None:
         self._farewell = [Letter(self.said(Type.OVER, now, b""))]
         self._letters += self._farewell
+
+
+def carry(
+    server: Server,
+    devices: Mapping[int, Device],
+    network: Carry = lambda content: [content],
+    air: EmulatedAir | None = None,
+) -> int:
+    """Carry letters until the run is over; return how many deadlines had to pass.
+
+    A deadline passes when nothing is on its way. Before it passes once, everything is asked again.
+    """
+    letters, deadlines = deque(server.asking()), 0
+    while not server.is_over:
+        asked_again = False
+        while True:
+            while letters:
+                answers = _answers(letters.popleft(), devices, network, air)
+                letters.extend(server.handle(answers))
+            if server.is_over or asked_again:
+                break
+            asked_again = True
+            letters.extend(server.asking())
+        if not server.is_over:
+            deadlines += 1
+            letters.extend(server.expire())
+    for letter in letters:
+        _answers(letter, devices, network, air)
+    return deadlines
+
+
+def _answers(letter: Letter, devices: Mapping[int, Device], network: Carry, air: EmulatedAir | None) -> list[Message]:
+    found, on_air = list[Message](), list[bytes]()
+    if letter.to == AIR:
+        on_air = network(letter.message.packed())
+    for identity in devices if letter.to is None else {letter.to}.intersection(devices):
+        for arrived in network(letter.message.packed()):
+            for answer in devices[identity].handle(unpacked(arrived)):
+                sent = network(answer.packed())
+                if answer.type is Type.SAMPLES:
+                    on_air += sent
+                else:
+                    found += map(unpacked, sent)
+    for each in on_air:
+        with suppress(ProtocolError):  # what it refuses changes nothing
+            assert air is not None
+            found += [unpacked(heard) for total in air.handle(each) for heard in network(total.packed())]
+    return found

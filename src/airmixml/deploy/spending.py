@@ -1,15 +1,16 @@
 """The worker's own ledger: which rounds it began, what it has spent, and what it therefore refuses.
 
-Each entry is on the disk before the worker acts on it, in a ``Journal``. A ledger that is damaged or may have lost an
-entry is worth nothing, and the worker sends nothing more. So is one that is missing: its first record is written when
-the run is set up. (An owner who puts an older copy back spends twice what it agreed to; no file can tell.) One process
-at a time may hold the file.
+Each entry is on the disk before the worker acts on it, in a ``Journal``; one that a crash left unfinished at the end
+was not acted on, and is left out. A ledger that is damaged or may have lost an entry is worth nothing, and the worker
+sends nothing more. So is one that is missing: its first record is written when the run is set up. (An owner who puts an
+older copy back, or cuts the end off, spends twice what it agreed to; no file can tell.) One process at a time may hold
+the file.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
@@ -35,6 +36,14 @@ class Entry(NamedTuple):
     kind: int = 0
     cost: int = 0
 
+    @classmethod
+    def of(cls, what: bytes, content: bytes) -> Self:
+        """Return the entry of a record; a ValueError where it is none."""
+        numbers = content.split(b" ")
+        if what not in (BEGAN, SPENT) or len(numbers) != 5 or not all(map(bytes.isdigit, numbers)):
+            raise ValueError(content)
+        return cls(what, *map(int, numbers))
+
 
 class Spending:
     """The rules and the file of the workers of one device or gateway; without a file for tests and simulations."""
@@ -48,8 +57,12 @@ class Spending:
         if path is not None and not path.is_file():
             raise ProtocolError(f"{path}: the ledger of this run is missing, and what was spent is not known; {_MEND}")
         self._log = Journal(path, contract.run, goes_on=True, mend=f"what was spent is not known; {_MEND}")
-        for what, numbers in self._log.records():
-            self._count(Entry(what, *map(int, numbers.split())))
+        try:
+            for what, content in self._log.records():
+                self._count(Entry.of(what, content))
+        except ValueError:
+            self.close()
+            raise ProtocolError(f"{path}: is no ledger of a worker, and what was spent is not known; {_MEND}") from None
 
     @classmethod
     def create(cls, contract: Contract, path: Path) -> None:

@@ -123,6 +123,14 @@ class EventReader:
             yield {**event, "seconds": event["seconds"] + self._begun - self._origin}
 
 
+class _ForgedLine(MqttTransport):
+    """Publishes to workers as only the server does."""
+
+    def _topic(self, to: int | None) -> str:
+        assert to is not None
+        return f"{DOWN}/{self._endpoint.standing_for(to)}"
+
+
 class Attacker:
     """Has the broker of a trial: it hears every order, and sends an old one again.
 
@@ -131,7 +139,7 @@ class Attacker:
 
     def __init__(self, folder: Path, run: bytes) -> None:
         endpoint = replace(Endpoint.read(folder / SERVER_NAME), name=ATTACKER)
-        self._line = MqttTransport(endpoint, folder / ATTACKER, run, lambda line: None)
+        self._line = _ForgedLine(endpoint, folder / ATTACKER, run, lambda line: None)
         self.orders: dict[tuple[int, int], bytes] = {}  # by round and attempt
 
     def listen(self) -> None:
