@@ -132,8 +132,7 @@ class Products(PoolPayload):
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i without forming any worker's vector, in float64; slots x symbols."""
-        (together,) = self._sums(index, weights, places, None)
-        return together
+        return self._sums(index, weights, places, None).squeeze(0)
 
     def weighted_sums(
         self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
@@ -188,8 +187,9 @@ class Products(PoolPayload):
             columns = right[..., tile.columns, None]
             if factors is not None:  # on the side that has few numbers
                 columns = columns * factors[:, :, None].to(columns)
-            products = weighted.unflatten(0, rows.shape).mT @ columns.flatten(2)
-            found = products.unflatten(2, (-1, count))[:, tile.row, tile.column]  # slots x symbols x factors
+            products = weighted.view(*rows.shape, -1).mT @ columns.flatten(2)
+            products = products.view(len(rows), len(tile.left), -1, count)
+            found = products[:, tile.row, tile.column]  # slots x symbols x factors
             total[..., tile.symbols] = found.permute(2, 0, 1).double()
         return total * torch.from_numpy(self.grid.weight).to(self.device)
 
