@@ -23,7 +23,7 @@ from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
 from airmixml.workers.moments import add_up_products
-from airmixml.workers.payloads import BLOCK, Payload, add_up_rows, mix_samples, rounding_backoff
+from airmixml.workers.payloads import BLOCK, Payload, Places, add_up_rows, mix_samples, rounding_backoff
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 
@@ -127,16 +127,16 @@ def test_more_workers_than_rounding_allows_are_refused() -> None:
 
 
 def test_parts_of_a_slot_are_softened_as_the_whole() -> None:
-    """300 workers at once, and in parts of 280 and 20; both are float64."""
+    """300 workers at once, and in parts of 280 and 20; all are float64."""
     index = torch.arange(300)[None] % 2
-    shares = torch.full((1, 300), 1.0 / 300, dtype=torch.float64)
-    for changes in ((), ("workers.sends=moments",)):
-        whole = sender_of(scenario_of(300, "workers.centre=public", *changes))
-        part = sender_of(scenario_of(300, "workers.centre=public", *changes))
-        part.in_slot = 300
-        parts = [part.weighted_sum(index[:, some], shares[:, some]) for some in (slice(0, 280), slice(280, 300))]
+    shares = torch.full((1, 300, 1), 1.0 / 300, dtype=torch.float64)
+    for changes, secret in (((), None), (("workers.sends=moments",), Secret())):
+        sender = sender_of(scenario_of(300, "workers.centre=public", *changes), secret=secret)
+        places = Places([sender.signal.symbols], in_slot=300)
+        parts = [sender.weighted_sum(index[:, some], shares[:, some], places) for some in (slice(280), slice(280, 300))]
         assert {each.dtype for each in parts} == {torch.float64}
-        assert torch.allclose(parts[0] + parts[1], whole.weighted_sum(index, shares), rtol=1e-14, atol=0.0)
+        whole = sender.weighted_sum(index, shares, places)
+        assert torch.allclose(parts[0] + parts[1], whole, rtol=1e-14, atol=0.0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,7 +14,7 @@ from airmixml.arrays import Integers
 from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
 from airmixml.workers.gradients import Gradients
-from airmixml.workers.moments import Moments
+from airmixml.workers.moments import Moments, Products
 from airmixml.workers.payloads import Broadcast, Payload, Places, Samples, Table, Vectors
 
 RNG = np.random.default_rng(0)
@@ -58,6 +58,25 @@ def test_fast_sums_are_those_of_the_vectors(kind: str) -> None:
     expected = np.einsum("twk,tws,tws->kts", factors, np.repeat(turned, lengths, axis=2), vectors)
     given = index, torch.from_numpy(turned), torch.from_numpy(factors), Places(lengths)
     assert payload.weighted_sums(*given).numpy() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Moments, Gradients])
+def test_short_pieces_and_little_memory(kind: type[Products], monkeypatch: pytest.MonkeyPatch) -> None:
+    """70 features in pieces of two symbols; a third of the workers' vectors are formed at once."""
+    inputs = RNG.standard_normal((30, 70)).astype(np.float32) / 20
+    signal = Signal(features=70, classes=3, moments=kind is Moments, payload="" if kind is Moments else "gradients")
+    payload = kind(signal=signal, inputs=inputs, labels=LABELS, norm=1.0)
+    if isinstance(payload, Gradients):
+        payload.broadcast(Broadcast(weights=np.eye(70, 3), biases=np.arange(3.0), clip=0.1))
+    vectors = payload.vectors(np.arange(30))
+    lengths = [2] * (signal.symbols // 2) + [signal.symbols % 2]
+    weights = np.random.default_rng(1).standard_normal((4, 9, len(lengths)))
+    given = torch.from_numpy(INDEX), torch.from_numpy(weights), Places(lengths)
+    expected = np.einsum("tws,tws->ts", np.repeat(weights, lengths, axis=2), vectors[INDEX])
+    assert payload.weighted_sum(*given).numpy() == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr("airmixml.workers.moments.NUMBERS_AT_ONCE", 700)
+    assert np.array_equal(payload.vectors(np.arange(30)), vectors)
+    assert payload.weighted_sum(*given).numpy() == pytest.approx(expected, abs=1e-5)
 
 
 class Shouted(Samples):

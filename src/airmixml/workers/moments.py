@@ -2,7 +2,10 @@
 
 A symbol is the product of a left number of a row with a right one, added up over the rows that a worker holds. All
 workers together are then one matrix product, and no vector of a single worker is formed. On an air that is not ideal
-weights differ from piece to piece of a slot: each piece is a product of the numbers that meet in it.
+weights differ from piece to piece of a slot. Each left number is weighted for each piece in which it occurs, which are
+few, since the products of one number are sent one after the other. One matrix product of all weighted left numbers with
+all right ones holds every symbol, and much else where pieces are short: then right numbers are taken a tile at a time,
+with the left numbers that meet them.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
+_TILE: Final = 64  # right numbers of one, where pieces are short
 
 
 class Grid(NamedTuple):
@@ -43,6 +47,17 @@ class Grid(NamedTuple):
     left: Integers
     right: Integers
     weight: Doubles
+
+
+class Tile(NamedTuple):
+    """Symbols whose right numbers lie side by side; they share one matrix product, however many pieces they are in."""
+
+    left: torch.Tensor  #: left number of each pair of a number and a piece; pairs
+    piece: torch.Tensor  #: piece of each pair; pairs
+    columns: slice  #: right numbers
+    row: torch.Tensor  #: pair that each symbol is made with; symbols of the tile
+    column: torch.Tensor  #: its right number, counted from the first; symbols of the tile
+    symbols: torch.Tensor  #: where it stands among all symbols; symbols of the tile
 
 
 @dataclass(kw_only=True, eq=False)
@@ -98,6 +113,11 @@ class Products(PoolPayload):
         return np.asarray(np.maximum(np.concatenate(found), 0.0))
 
     def vectors(self, index: Integers) -> Vectors:
+        at_once = max(1, NUMBERS_AT_ONCE // (self.held.shape[1] * self.signal.features))
+        parts = (slice(first, first + at_once) for first in range(0, max(len(index), 1), at_once))
+        return np.concatenate([self._formed(index[part]) for part in parts])
+
+    def _formed(self, index: Integers) -> Vectors:
         left, right = (each.astype(self.precision) for each in self.factors(self.held[index]))
         products = (left * self.row_weights[index][..., None]).mT @ right
         grid = self.grid
@@ -112,42 +132,88 @@ class Products(PoolPayload):
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i without forming any worker's vector, in float64; slots x symbols."""
+        return self._sums(index, weights, places, None).squeeze(0)
+
+    def weighted_sums(
+        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
+    ) -> torch.Tensor:
+        """Return sum_i w_ip f_ik v_i for each k; single rows are weighted once for all factors."""
+        if self.rows is not None:
+            return super().weighted_sums(index, weights, factors, places)
+        return self._sums(index, weights, places, factors)
+
+    def _sums(
+        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None, factors: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return the sum for each factor (None: one, of 1); factors x slots x symbols."""
         import torch
 
-        most, features = self.held.shape[1], self.signal.features
+        most, features, count = self.held.shape[1], self.signal.features, 1 if factors is None else factors.shape[2]
         at_once = max(1, BLOCK // most)
         backoff = rounding_backoff(self.workers_in_slot(index, places) * most, at_once * most)
         pieces, lengths = self._in_pieces(weights, places)
-        pieces = backoff * pieces.double()
-        total = torch.zeros((len(pieces), self.signal.symbols), dtype=torch.float64, device=self.device)
-        slots_at_once = max(1, NUMBERS_AT_ONCE // (features * max(most * index.shape[1], features)))
+        in_singles = places is not None and self.precision is np.float32 and not self.protects
+        pieces = backoff * pieces.to(torch.float32 if in_singles else torch.float64)
+        total = torch.zeros((count, len(pieces), self.signal.symbols), dtype=torch.float64, device=self.device)
+        numbers = max(most * index.shape[1] * (features + len(lengths) - 1), features**2)
+        slots_at_once = max(1, NUMBERS_AT_ONCE // numbers)
         for slots in (slice(first, first + slots_at_once) for first in range(0, len(pieces), slots_at_once)):
             for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
                 chosen = index[slots, some].cpu().numpy()
-                shares = torch.from_numpy(self.row_weights[chosen]).to(self.device)
+                shares = torch.from_numpy(self.row_weights[chosen]).to(pieces)
                 weighted = (pieces[slots, some, None] * shares[..., None]).flatten(1, 2)
                 rows = self.held[chosen].reshape(len(chosen), -1)
-                total[slots] += self.added_up(rows, weighted, None if places is None else lengths)
+                their_factors = None if factors is None else factors[slots, some]
+                total[:, slots] += self.added_up(rows, weighted, None if places is None else lengths, their_factors)
         return total
 
-    def added_up(self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None) -> torch.Tensor:
-        """Return weighted sums over slots x rows of the pool, weights slots x rows x pieces; slots x symbols.
+    def added_up(
+        self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None, factors: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return weighted sums over rows of the pool, slots x rows, for each factor; factors x slots x symbols.
 
+        Weights are slots x rows x pieces, in the precision that products are to have, factors slots x rows x any.
         Without ``lengths`` of pieces there is one, and no weight is negative.
         """
         import torch
 
-        left, right = (torch.from_numpy(each.astype(self.precision)).to(self.device) for each in self.factors(rows))
-        weights, grid = weights.to(left.dtype), [torch.from_numpy(each).to(self.device) for each in self.grid]
-        sums, first = [], 0
-        for piece, length in enumerate(lengths or [self.signal.symbols]):
-            if length:
-                of_left, of_right = (each[first : first + length] for each in grid[:2])
-                lefts, rights = (slice(int(each.min()), int(each.max()) + 1) for each in (of_left, of_right))
-                products = (left[..., lefts] * weights[..., piece, None]).mT @ right[..., rights]
-                sums.append(products[:, of_left - lefts.start, of_right - rights.start])
-            first += length
-        return torch.cat(sums, dim=1).double() * grid[2]
+        left, right = (torch.from_numpy(each).to(weights) for each in self.factors(rows))
+        count = 1 if factors is None else factors.shape[2]
+        total = torch.empty((count, len(rows), self.signal.symbols), dtype=torch.float64, device=self.device)
+        for tile in self.tiles(tuple(lengths or [self.signal.symbols])):
+            # Of two axes: of three torch takes ten times as long.
+            weighted = left.flatten(0, 1).index_select(1, tile.left)
+            weighted *= weights.flatten(0, 1).index_select(1, tile.piece)
+            columns = right[..., tile.columns, None]
+            if factors is not None:  # on the side that has few numbers
+                columns = columns * factors[:, :, None].to(columns)
+            products = weighted.view(*rows.shape, -1).mT @ columns.flatten(2)
+            products = products.view(len(rows), len(tile.left), -1, count)
+            found = products[:, tile.row, tile.column]  # slots x symbols x factors
+            total[..., tile.symbols] = found.permute(2, 0, 1).double()
+        return total * torch.from_numpy(self.grid.weight).to(self.device)
+
+    def tiles(self, lengths: tuple[int, ...]) -> list[Tile]:
+        """Return how the symbols of a slot with pieces of these lengths are made of products; kept."""
+        import torch
+
+        if lengths not in self._tiles:
+            left, right = (torch.from_numpy(each).to(self.device) for each in self.grid[:2])
+            piece = torch.repeat_interleave(torch.tensor(lengths)).to(self.device)
+            lefts, rights = int(left.max()) + 1, int(right.max()) + 1
+            width = _TILE if len(lengths) > self.signal.features else rights
+            tiles = []
+            for first in range(0, rights, width):
+                (here,) = torch.nonzero((right >= first) & (right < first + width), as_tuple=True)
+                pairs, row = torch.unique(piece[here] * lefts + left[here], return_inverse=True)
+                columns = slice(first, first + width)
+                tiles.append(Tile(pairs % lefts, pairs // lefts, columns, row, right[here] - first, here))
+            self._tiles[lengths] = tiles
+        return self._tiles[lengths]
+
+    @cached_property
+    def _tiles(self) -> dict[tuple[int, ...], list[Tile]]:
+        return {}
 
 
 class Moments(Products):
@@ -262,15 +328,17 @@ class Moments(Products):
         add_up = self.stream if self.protects and self.rows is not None else super().weighted_sum
         return add_up(index, weights, places)
 
-    def added_up(self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None) -> torch.Tensor:
+    def added_up(
+        self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None, factors: torch.Tensor | None
+    ) -> torch.Tensor:
         import torch
 
         if lengths is not None:
-            return super().added_up(rows, weights, lengths)
+            return super().added_up(rows, weights, lengths, factors)
         chosen = torch.from_numpy(rows).to(self.device)
         inputs, labels = (each[chosen] for each in self._pool)
         products, with_labels = add_up_products(inputs, labels, weights[:, :, 0])
-        return torch.cat([pack_symmetric(products), self.signal.label_weight * with_labels.flatten(1)], dim=1)
+        return torch.cat([pack_symmetric(products), self.signal.label_weight * with_labels.flatten(1)], dim=1)[None]
 
 
 def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -96,7 +96,6 @@ class Payload:
     norm: float  #: largest of an encoded input
     device: str | torch.device  #: that sums are added up on
     protects: bool  #: whether the data are real: then sums are float64, and nothing is modelled
-    in_slot: int  #: workers of a whole slot, where they are added up in parts; 0: those that are added up at once
     models_rounding: bool  #: whether errors of converters are left to the receiver's noise
     taken_for_exact: bool = False  #: whether no converter and no peak limit of the air changes it
 
@@ -160,7 +159,7 @@ class Payload:
 
     def workers_in_slot(self, index: torch.Tensor, places: Places | None) -> int:
         """Return how many workers send in a slot of which these, slots x workers, are added up."""
-        return (places is not None and places.in_slot) or self.in_slot or index.shape[1]
+        return (places is not None and places.in_slot) or index.shape[1]
 
     def _in_pieces(self, weights: torch.Tensor, places: Places | None) -> tuple[torch.Tensor, list[int]]:
         """Return weights of every piece, slots x workers x pieces, and how many symbols each has."""
@@ -192,7 +191,6 @@ class PoolPayload(Payload):
     labels: Singles
     device: str | torch.device = "cpu"
     protects: bool = False
-    in_slot: int = 0
     models_rounding: bool = False
 
     @cached_property
