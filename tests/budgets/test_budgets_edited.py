@@ -70,7 +70,7 @@ def every_answer(ledger: LedgerFile, kind: str) -> dict[str, object]:
 
     commands: dict[str, Callable[[], object]] = {
         "facts": ledger.plain_facts,
-        "standings": lambda: [each.rows() for each in ledger.standings()],
+        "standings": lambda: [row for each in ledger.standings() for row in each.rows()],
         "entries": lambda: [asdict(each) for each in ledger.entries()],
         "kind": lambda: ledger.check_kind(mode="protection", adjacency="remove-one"),
         "check": lambda: ledger.reserve(
@@ -290,7 +290,7 @@ def test_what_sqlite_does_by_itself_is_no_change(ledger: LedgerFile, kind: str) 
     for statement in ("ANALYZE", "VACUUM", "PRAGMA journal_mode = WAL"):
         with closing(sqlite3.connect(ledger.path, isolation_level=None)) as file:
             file.execute(statement)
-        assert [each.rows() for each in ledger.standings()] == before["standings"]
+        assert [row for each in ledger.standings() for row in each.rows()] == before["standings"]
     ledger.settle(2)
 
 
@@ -349,7 +349,7 @@ def test_a_ledger_has_one_name(tmp_path: Path) -> None:
 def test_files_that_may_not_be_read_or_written_are_one_line(ledger: LedgerFile, kind: str) -> None:
     before = every_answer(ledger, kind)["standings"]
     ledger.path.chmod(0o400)
-    assert [each.rows() for each in ledger.standings()] == before
+    assert [row for each in ledger.standings() for row in each.rows()] == before
     with pytest.raises(LedgerError, match="cannot be used"):
         ledger.settle(2)
     ledger.path.chmod(0)

@@ -37,7 +37,7 @@ def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
     assert private["flower_epsilons"]["server"] == pytest.approx(gaussian_epsilon(copies * mu, 0.01), rel=1e-6)
     assert paper["flower_epsilons"]["release"] > 100 * paper["smallest_epsilons"]["release"]
     with Image.open(tmp_path / shown["picture"]) as picture:
-        assert min(picture.size) > 500
+        assert min(picture.size) > 400
 
 
 def test_seeds_that_give_no_spread(refused: Callable[..., str]) -> None:

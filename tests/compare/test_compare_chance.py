@@ -200,6 +200,6 @@ def test_all_methods_fit_one_screen(airmix: Callable[..., subprocess.CompletedPr
         assert done.returncode == 0, done.stderr
         heights = [max(1, math.ceil(len(line.rstrip()) / columns)) for line in done.stdout.splitlines()]
         more = 2 * done.stdout.count("dp-sgd  ")  # a method, and its line, where Opacus is installed
-        assert sum(heights) <= 46 + more, done.stdout
+        assert sum(heights) <= 48 + more, done.stdout
         assert "no better than guessing (40 %)" in " ".join(done.stdout.split())
         assert "report.html" in done.stdout
