@@ -159,7 +159,7 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
         return None
     seeds = plural(len(plain["seeds"]), "seed")
     title = f"{scenario.title}: {plain['metric']} against the size of each impairment, alone ({seeds}; simulation)"
-    figure, axes = panel_grid(len(panels), title, inches=_PANEL_INCHES, narrowest=7.2, above=1.0, size=12)
+    figure, axes = panel_grid(len(panels), title, inches=_PANEL_INCHES, narrowest=10.8, above=1.0, size=12)
     for axis, each in zip(axes, panels, strict=True):
         _draw_panel(axis, plain, each)
     shared_legend(figure)
