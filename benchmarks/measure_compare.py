@@ -55,7 +55,11 @@ def write_docs() -> None:
     """Write the tables and the picture."""
     compare_tables.update()
     rows = compare_tables.load_rows()[EPSILONS[0]]
-    shown = {"rows": rows, "seeds": rows[0]["accuracy"]["by_seed"], "guess": 0.1135}  # 1,135 of the 10,000 test images are a "1"
+    shown = {
+        "rows": rows,
+        "seeds": rows[0]["accuracy"]["by_seed"],
+        "guess": 0.1135,
+    }  # 1,135 of the 10,000 test images are a "1"
     save_figure(comparison_figure(shown, scenario_at(EPSILONS[0])), PICTURE)
 
 
