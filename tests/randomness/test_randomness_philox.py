@@ -30,21 +30,18 @@ KNOWN = [
 KEYS = st.tuples(st.integers(0, ONES), st.integers(0, ONES))
 
 
-def as_words(values: tuple[int, ...]) -> torch.Tensor:
-    return torch.from_numpy(np.array(values, dtype=np.uint64).view(np.int64))
+def as_words(values: tuple[int, ...]) -> np.ndarray:
+    return np.array(values, dtype=np.uint64)
 
 
 @pytest.mark.parametrize(("counter", "key", "output"), KNOWN)
 def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], output: tuple[int, ...]) -> None:
-    made = torch.stack(philox4x64(tuple(as_words(counter).split(1)), key))
-    assert torch.equal(made[:, 0], as_words(output))
+    assert (np.stack(philox4x64(tuple(as_words(counter)[:, None]), key))[:, 0] == as_words(output)).all()
 
 
 @given(key=KEYS, attempt=st.integers(0, 2**40), first=st.integers(0, 2**50), count=st.integers(0, 40))
-@settings(max_examples=100, deadline=None)
-def test_numpy_and_plain_tensors_make_the_same_words(
-    key: tuple[int, int], attempt: int, first: int, count: int
-) -> None:
+@settings(max_examples=50, deadline=None)
+def test_words_in_order_are_those_at_their_places(key: tuple[int, int], attempt: int, first: int, count: int) -> None:
     made = words_from(key, attempt, first, count, CPU)
     assert torch.equal(made, words_at(key, attempt, torch.arange(first, first + count)))
     assert made.shape == (count,)
