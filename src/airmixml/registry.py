@@ -51,7 +51,6 @@ class Registry:
     objects: bool = True  # whether they are objects; another package's class then stands for an object of it
     made_by: str = ""  # the method by which the package makes an object for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
-    wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
@@ -92,9 +91,6 @@ class Registry:
                 thing = thing()
             except Exception as problem:  # whatever a user's class does
                 raise PluginError(f"{named}: makes no object ({reason(problem)}); give an object of it") from problem
-        if place := self._wrapper(thing):
-            module, _, attribute = place.partition(":")
-            thing = getattr(import_module(module), attribute)(thing)
         self._check(thing, named)
         if (taken := getattr(thing, "name", None)) in self.places:  # results would show it as ours
             raise PluginError(f"{named}: its name {shown(taken)} is that of a built-in {self.kind}; give it another")
@@ -108,7 +104,7 @@ class Registry:
 
     def fits(self, thing: object) -> bool:
         """Return whether something has all that one of them must have."""
-        return all(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
+        return all(hasattr(thing, attribute) for attribute in self.needs)
 
     def names_with(self, name: str) -> tuple[str, ...]:
         """Return all names, and that of an object that was given in Python if it is not among them."""
@@ -122,12 +118,7 @@ class Registry:
     def accepts(self, thing: object) -> bool:
         """Return whether something seems to be meant as one of them: an object with some of what each has."""
         own = (thing if isinstance(thing, type) else type(thing)).__module__ != "builtins"  # numbers have "real"
-        return own and (any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing)))
-
-    def _wrapper(self, thing: object) -> str:
-        """Return what makes one of them of an object of another library; empty: nothing does, or need."""
-        bases = (f"{base.__module__}.{base.__qualname__}" for base in type(thing).__mro__)
-        return next((self.wraps[base] for base in bases if base in self.wraps), "")
+        return own and any(hasattr(thing, attribute) for attribute in self.needs)
 
     def __contains__(self, name: object) -> bool:
         if name in self.places or name in self.plugins:

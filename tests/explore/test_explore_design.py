@@ -236,7 +236,7 @@ def test_where_everybody_sends_more_workers_send_too(design: Design) -> None:
         '[workers]\ndataset = "../private.csv"',
         '[workers]\ndataset = "~/private.npz"',
         '[workers]\ndataset = "runs/../private.csv"',
-        '[workers]\nencoder = "torchscript:/tmp/model.pt"',
+        '[workers]\nencoder = "onnx:/tmp/model.onnx"',
         '[workers]\nencoder = "onnx:model.onnx"',
         '[workers]\ndataset = "\\u0000.csv"',
         '[workers]\nencoder = "onnx:\\u0000"',
@@ -260,7 +260,7 @@ def test_scenarios_reach_no_file_outside_the_runs_folder(design: Design, client:
         {"workers.dataset": " /etc/hosts.csv "},
         {" workers.dataset": "/etc/hosts.csv"},
         {"workers.dataset=/etc/x": ".csv"},
-        {"workers.encoder": '"torchscript:/tmp/model.pt"'},
+        {"workers.encoder": '"onnx:/tmp/model.onnx"'},
     ],
 )
 def test_overrides_reach_no_file_outside_the_runs_folder(design: Design, overrides: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ import airmixml
 from airmixml import Scenario, export_onnx, load_model
 from airmixml.errors import PluginError
 from airmixml.registries import ENCODERS
-from airmixml.workers import Encoder, FeatureCost, TorchEncoder
+from airmixml.workers import Encoder, FeatureCost
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -121,28 +121,20 @@ class Own(nn.Module):
         return last
 
 
-@pytest.mark.parametrize("kind", ["onnx", "onnx, old", "onnx, new", "torchscript", "object"])
+@pytest.mark.parametrize("kind", ["onnx", "onnx, old", "onnx, new"])
 def test_encoders_of_ones_own_are_part_of_the_graph(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    example, encoder = (torch.zeros(2, 1, 8, 8),), None
+    example = (torch.zeros(2, 1, 8, 8),)
     axes = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": {"x": {0: "n"}, "y": {0: "n"}}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if kind.startswith("onnx"):
-            torch.onnx.export(
-                Own().eval(), example, "f.onnx", dynamo=False, opset_version=13 if "old" in kind else 18, **axes
-            )
-            if "new" in kind:
-                onnx.save(onnx.version_converter.convert_version(onnx.load("f.onnx"), 21), "f.onnx")
-            name = "onnx:f.onnx"
-        elif kind == "torchscript":
-            torch.jit.save(torch.jit.trace(Own().eval(), example), "f.pt")
-            name = "torchscript:f.pt"
-        else:
-            encoder = TorchEncoder(Own())
-            name = ENCODERS.add(encoder)
-    run(Scenario.preset("digits").with_overrides(*LINEAR, f"workers.encoder={name}"), out="here")
-    model = load_model("here", encoder=encoder)
+        torch.onnx.export(
+            Own().eval(), example, "f.onnx", dynamo=False, opset_version=13 if "old" in kind else 18, **axes
+        )
+        if "new" in kind:
+            onnx.save(onnx.version_converter.convert_version(onnx.load("f.onnx"), 21), "f.onnx")
+    run(Scenario.preset("digits").with_overrides(*LINEAR, "workers.encoder=onnx:f.onnx"), out="here")
+    model = load_model("here")
     export_onnx(model, "model.onnx")
     rows = np.random.default_rng(0).integers(0, 17, (300, 64)).astype(np.float32)
     np.testing.assert_allclose(answers("model.onnx", rows)[1], model.predict_proba(rows), atol=2e-5)

@@ -1,4 +1,4 @@
-"""Encoders of one's own: objects in Python, ONNX and TorchScript files, and rows that are features already."""
+"""Encoders of one's own: objects in Python, ONNX files, and rows that are features already."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from airmixml.workers import (
     Encoder,
     FeatureCost,
     Signal,
-    TorchEncoder,
     declared_bounds,
     encode,
     encoded_dim,
@@ -52,16 +51,13 @@ def images(features: int = 5) -> nn.Module:
 
 @pytest.fixture
 def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
-    """Save a module for inputs of a shape as ONNX or TorchScript, and return what ``workers.encoder`` is then."""
+    """Save a module for inputs of a shape as ONNX, and return what ``workers.encoder`` is then."""
     monkeypatch.chdir(tmp_path)
 
-    def write(module: nn.Module, *shape: int, kind: str, batch: int = 0, training: bool = False) -> str:
+    def write(module: nn.Module, *shape: int, batch: int = 0, training: bool = False) -> str:
         example = (torch.rand(batch or 2, *shape),)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if kind == "torchscript":
-                torch.jit.save(torch.jit.trace(module, example, check_trace=False), "features.pt")
-                return "torchscript:features.pt"
             mode = torch.onnx.TrainingMode.TRAINING if training else torch.onnx.TrainingMode.EVAL
             axes = {} if batch else {"x": {0: "n"}, "y": {0: "n"}}
             names: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": axes}
@@ -73,18 +69,14 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
     return write
 
 
-KINDS = pytest.mark.parametrize("kind", ["onnx", "torchscript"])
-
-
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-@KINDS
 @pytest.mark.parametrize(("make", "shape"), [(network, (64,)), (images, (1, 8, 8))])
-def test_features_are_those_of_the_module(save: Save, kind: str, make: Callable[[], nn.Module], shape: Any) -> None:
+def test_features_are_those_of_the_module(save: Save, make: Callable[[], nn.Module], shape: Any) -> None:
     """600 rows, so that there are several blocks; the norm is bounded to 1 and declared so."""
     module = make()
-    workers = Workers(encoder=save(module, *shape, kind=kind))
+    workers = Workers(encoder=save(module, *shape))
     inputs = np.random.default_rng(1).random((600, 64), dtype=np.float32)
     sent, _ = encode(workers, inputs, image_shape=(8, 8))
     with torch.no_grad():
@@ -97,9 +89,8 @@ def test_features_are_those_of_the_module(save: Save, kind: str, make: Callable[
     assert np.array_equal(sent, encode(workers, inputs, image_shape=(8, 8))[0])
 
 
-@KINDS
-def test_a_run_with_a_file(save: Save, kind: str) -> None:
-    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(images(), 1, 8, 8, kind=kind)}", *PLAIN)
+def test_a_run_with_a_file(save: Save) -> None:
+    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(images(), 1, 8, 8)}", *PLAIN)
     assert Scenario.from_toml(scenario.to_toml()) == scenario
     result = airmixml.run(scenario, out="here", pictures=False)
     data = load_dataset(scenario.workers, Streams(scenario.seed))
@@ -113,15 +104,14 @@ def test_a_run_with_a_file(save: Save, kind: str) -> None:
     assert raw.score(inputs[test], labels[test]) == pytest.approx(result.accuracy.final)
 
 
-@KINDS
-def test_another_file_is_refused(save: Save, kind: str, stop_at: Callable[..., Any], stopped: type[Exception]) -> None:
-    name = save(images(), 1, 8, 8, kind=kind)
+def test_another_file_is_refused(save: Save, stop_at: Callable[..., Any], stopped: type[Exception]) -> None:
+    name = save(images(), 1, 8, 8)
     small = ("privacy.sensitivity=encoder", "mixing.power=max", "radio.slots=50", "learner.epochs=5")
     scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={name}", *small, "learner.model=mlp")
     airmixml.run(scenario, out="done", pictures=False)
     with pytest.raises(stopped):
         airmixml.run(scenario, out="here", checkpoint_seconds=0.0, progress=stop_at(2))
-    save(images(6), 1, 8, 8, kind=kind)
+    save(images(6), 1, 8, 8)
     with pytest.raises(RunFolderError, match="holds an interrupted run with other settings"):
         airmixml.run(scenario, out="here")
     with pytest.raises(RunFolderError, match="is another file than the one that the run used"):
@@ -135,16 +125,16 @@ def test_a_sweep_knows_another_file(save: Save) -> None:
     from airmixml.sweeps import cut_into_batches
     from airmixml.sweeps.cells import RunCells
 
-    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(network(), 64, kind='onnx')}", *PLAIN)
+    scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(network(), 64)}", *PLAIN)
     ((first,),) = cut_into_batches([scenario], RunCells())
     assert cut_into_batches([scenario], RunCells()) == [(first,)]
-    save(network(features=6), 64, kind="onnx")
+    save(network(features=6), 64)
     ((second,),) = cut_into_batches([scenario], RunCells())
     assert second.digest != first.digest
 
 
 def test_a_graph_for_batches_of_one_size_is_refused(save: Save) -> None:
-    workers = Workers(encoder=save(network(), 64, kind="onnx", batch=4), clip_norm=1e6)
+    workers = Workers(encoder=save(network(), 64, batch=4), clip_norm=1e6)
     with pytest.raises(PluginError, match="is for batches of 4; export it with a dynamic first dimension"):
         encode(workers, np.zeros((7, 64), dtype=np.float32))
 
@@ -152,20 +142,18 @@ def test_a_graph_for_batches_of_one_size_is_refused(save: Save) -> None:
 def test_the_cost_of_a_graph_by_hand(save: Save) -> None:
     """Conv: 4 maps of 8 x 8 with 9 products; 4 x 5 at the end. Stored are 4 x 9 + 4 and 5 x 4 + 5 numbers."""
     expected = FeatureCost(multiply_accumulates=256 * 9 + 20, constant_bytes=4 * 65, working_numbers=256)
-    for kind in ("onnx", "torchscript"):
-        workers = Workers(encoder=save(images(), 1, 8, 8, kind=kind), dataset="digits")
-        assert ENCODERS.load(workers.encoder).cost(workers, 64) == expected, kind
+    workers = Workers(encoder=save(images(), 1, 8, 8), dataset="digits")
+    assert ENCODERS.load(workers.encoder).cost(workers, 64) == expected
     whole = worker_cost(workers, 64, Signal.of(workers, 5, 10))
     assert whole.multiply_accumulates == expected.multiply_accumulates + 2 * 64 + 2 * 5 + 20
 
 
-@KINDS
-def test_wrong_shapes_are_refused(save: Save, kind: str) -> None:
+def test_wrong_shapes_are_refused(save: Save) -> None:
     colour = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten())
-    workers = Workers(encoder=save(colour, 3, 8, 8, kind=kind))
+    workers = Workers(encoder=save(colour, 3, 8, 8))
     with pytest.raises(ScenarioError, match=r"but the data give N x 1 x 8 x 8 or .*put resizing and channels into"):
         encode(workers, np.zeros((2, 64), dtype=np.float32), image_shape=(8, 8))
-    workers = Workers(encoder=save(network(), 64, kind=kind))
+    workers = Workers(encoder=save(network(), 64))
     with pytest.raises(ScenarioError, match="but the data give N x 4; put resizing"):
         encode(workers, np.zeros((2, 4), dtype=np.float32))
 
@@ -188,25 +176,23 @@ class Wild(nn.Module):
         return self.layer(inputs).sum(dim=0)
 
 
-@KINDS
 @pytest.mark.parametrize(
     ("way", "said"),
     [
         ("nan", "gives features that are not finite"),
         ("dropout", "gives other features for the same inputs; export it in evaluation mode"),
         ("batch", "gives a row other features among other rows than alone"),
-        ("sum", "one row each|a row for each input"),
+        ("sum", "one row each"),
     ],
 )
-def test_networks_that_no_bound_holds_for_are_refused(save: Save, kind: str, way: str, said: str) -> None:
-    workers = Workers(encoder=save(Wild(way), 64, kind=kind, training=way == "dropout"))
+def test_networks_that_no_bound_holds_for_are_refused(save: Save, way: str, said: str) -> None:
+    workers = Workers(encoder=save(Wild(way), 64, training=way == "dropout"))
     with pytest.raises((PluginError, ScenarioError), match=said):
         encode(workers, np.zeros((2, 64), dtype=np.float32))
 
 
-@KINDS
-def test_broken_files(save: Save, kind: str) -> None:
-    name = save(network(), 64, kind=kind)
+def test_broken_files(save: Save) -> None:
+    name = save(network(), 64)
     path = Path(name.partition(":")[2])
     whole = path.read_bytes()
     inputs = np.zeros((2, 64), dtype=np.float32)
@@ -222,11 +208,11 @@ def test_broken_files(save: Save, kind: str) -> None:
 
 
 def test_names_of_files() -> None:
-    with pytest.raises(ScenarioError, match=r'"onnx:FILE", "torchscript:FILE"; did you mean "gradients"'):
+    with pytest.raises(ScenarioError, match=r'"onnx:FILE"; did you mean "gradients"'):
         Workers(encoder="gradient")
     with pytest.raises(ScenarioError, match="names no file; write onnx:FILE with the path of one"):
         Workers(encoder="onnx:")
-    assert "| onnx:FILE | torchscript:FILE)" in Scenario().to_toml(comments=True)
+    assert "| onnx:FILE)" in Scenario().to_toml(comments=True)
     with pytest.raises(ScenarioError, match=r"workers\.features = 3: must be 0"):
         Scenario().with_overrides("workers.encoder=onnx:a.onnx", "workers.features=3", "privacy.sensitivity=encoder")
 
@@ -234,7 +220,7 @@ def test_names_of_files() -> None:
 def test_without_the_extra(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    name = save(network(features=9), 64, kind="onnx")
+    name = save(network(features=9), 64)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(PluginError, match=r"needs onnx and onnxruntime; pip install 'airmixml\[onnx\]'"):
         encode(Workers(encoder=name), np.zeros((2, 64), dtype=np.float32))
@@ -308,17 +294,6 @@ def test_names_of_objects() -> None:
         Workers(encoder=3)
 
 
-def test_a_torch_module_is_an_encoder() -> None:
-    torch.manual_seed(3)
-    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 6))  # dropout: put into evaluation mode
-    inputs = np.random.default_rng(1).random((9, 64), dtype=np.float32)
-    sent, _ = encode(Workers(encoder=TorchEncoder(module), clip_norm=1e6), inputs)
-    with torch.no_grad():
-        np.testing.assert_allclose(sent, module.eval()(torch.from_numpy(inputs)).numpy(), atol=1e-6)
-    assert encoded_dim(Workers(encoder=TorchEncoder(module)), 64) == 6
-    assert pickle.loads(pickle.dumps(TorchEncoder(module))).feature_count(Workers(), 64) == 6
-
-
 def test_objects_and_embeddings_in_the_estimator() -> None:
     from sklearn.base import clone
     from sklearn.datasets import load_iris
@@ -367,25 +342,16 @@ def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -
 # --- Networks that look at other rows ---------------------------------------------------------------------------------
 
 
-class Peeking(nn.Module):
+class Peeking(Doubled):
     """Half of the difference to the mean of the batch, beside a constant that is large."""
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([rows, torch.full_like(rows, 1e3), 0.5 * (rows - rows.mean(dim=0))], dim=1)
+    def features(self, workers: Workers, unit_inputs: Any, image_shape: Any, rng: Any) -> Any:
+        """Return both."""
+        return np.hstack([np.full_like(unit_inputs, 1e3), 0.5 * (unit_inputs - unit_inputs.mean(axis=0))])
 
 
 def test_a_large_constant_does_not_hide_a_look_at_other_rows() -> None:
     with pytest.raises(PluginError, match="other features among other rows than alone"):
-        airmixml.AirMixClassifier(encoder=TorchEncoder(Peeking()), input_bounds=(0.0, 1.0), classes=(0, 1)).fit(
+        airmixml.AirMixClassifier(encoder=Peeking(), input_bounds=(0.0, 1.0), classes=(0, 1)).fit(
             np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
         )
-
-
-def test_a_module_is_evaluated_even_if_it_was_put_back_into_training() -> None:
-    rows, classes = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
-    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    model = airmixml.AirMixClassifier(encoder=TorchEncoder(module), input_bounds=(0.0, 1.0), classes=(0, 1))
-    model.fit(rows, classes)
-    module.train()
-    model.fit(rows, classes)
-    assert module[1].running_mean.abs().max() == 0.0  # nothing of the rows went into it

@@ -49,7 +49,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
         encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
-            "torchscript:FILE", a ``torch.nn.Module``, or an object of one's own (``airmixml.workers.Encoder``).
+            or an object of one's own (``airmixml.workers.Encoder``).
         scheduled: workers per slot (at most all; 0: all).
         power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.

@@ -19,7 +19,7 @@ from airmixml.runs.classifier import RunModel, load_model
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.wording import reason
 from airmixml.workers.encoder import GraphPart
-from airmixml.workers.encoders.network import import_onnx
+from airmixml.workers.encoders.onnx_file import import_onnx
 from airmixml.workers.encoding_modules import after_encoder, encoder_part, scaling
 
 _OPSET: Final = 17

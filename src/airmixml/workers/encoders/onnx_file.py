@@ -1,8 +1,7 @@
-"""Features from a user's network: how it is fed, what it must keep to, what it costs; ``onnx:FILE``."""
+"""Features from a user's network, ``onnx:FILE``: how it is fed, what it must keep to, what it costs."""
 
 import math
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -25,114 +24,61 @@ _PROBED_ROWS: Final = 16
 Shape = tuple[int, ...]
 
 
-class Network(ABC):
-    """A network that is ready to run."""
+class OnnxFile(Encoder):
+    """The first output of a graph with one input of 32-bit numbers; ``encode`` tries it on random rows first."""
 
-    def __init__(self) -> None:
-        self.widths: dict[Shape, int] = {}  # of the output, by the shape of an input; of those that were tried
-
-    @abstractmethod
-    def takes(self, shapes: Sequence[Shape]) -> Shape | None:
-        """Return the first of these shapes of one input that suits it; None: none does."""
-
-    @abstractmethod
-    def wants(self) -> str:
-        """Return in words what it takes."""
-
-    @abstractmethod
-    def run(self, inputs: Singles) -> Singles:
-        """Return the output for inputs (rows x shape) as numbers; rows x anything."""
-
-    @abstractmethod
-    def cost(self, shape: Shape) -> FeatureCost:
-        """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
-
-    @abstractmethod
-    def exported(self) -> Any:
-        """Return it for batches of any size, as a part of a ``GraphPart``."""
-
-
-class NetworkEncoder(Encoder):
-    """An encoder that runs a network on inputs in [0, 1]; ``encode`` tries it on random rows before it is used."""
-
+    about = "features by the graph of an ONNX file"
     takes_features = False
-
-    @abstractmethod
-    def network(self) -> Network:
-        """Return the network; called often, so it is kept."""
-
-    @abstractmethod
-    def name(self) -> str:
-        """Return what it is called in messages."""
-
-    def feature_count(self, workers: Workers, input_dim: int) -> int:
-        return self._tried(_assumed_shapes(workers, input_dim))[1]
-
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
-        network, starts = self.network(), range(0, len(unit_inputs), _ROWS_AT_ONCE)
-        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
-        outputs = [np.asarray(network.run(block), dtype=np.float32).reshape(len(block), -1) for block in blocks]
-        return np.concatenate(outputs) if outputs else np.empty((0, width), dtype=np.float32)
-
-    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        return self.network().cost(self._tried(_assumed_shapes(workers, input_dim))[0])
-
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        return GraphPart(self.network().exported(), self._tried(_input_shapes(input_dim, image_shape))[0])
-
-    def _tried(self, shapes: Sequence[Shape]) -> tuple[Shape, int]:
-        """Return the shape that the network takes and the width of its output; it is tried once for each shape."""
-        network = self.network()
-        shape = network.takes(shapes)
-        if shape is None:
-            given = " or ".join("N x " + " x ".join(map(str, each)) for each in shapes)
-            raise ScenarioError(
-                f'workers.encoder = "{self.name()}": takes {network.wants()}, but the data give {given}; put resizing '
-                "and channels into the network, or use data of that shape"
-            )
-        if shape not in network.widths:
-            output = network.run(np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32))
-            if output.ndim == 0 or len(output) != _PROBED_ROWS or not output.size:
-                raise PluginError(
-                    f'workers.encoder = "{self.name()}": gives an output of shape {output.shape} for {_PROBED_ROWS} '
-                    "rows: must be features, one row each"
-                )
-            network.widths[shape] = output.size // _PROBED_ROWS
-        return shape, network.widths[shape]
-
-
-class FileEncoder(NetworkEncoder):
-    """An encoder whose network a file of the user holds, which is read again only when it has changed."""
-
-    form: str  #: The word before the path in ``workers.encoder``
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    @abstractmethod
-    def read(self, path: str) -> Network:
-        """Return the network in the file."""
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        return self._tried(_assumed_shapes(workers, input_dim))[2]
 
-    def name(self) -> str:
-        return f"{self.form}:{self._path}"
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        graph, shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
+        starts = range(0, len(unit_inputs), _ROWS_AT_ONCE)
+        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
+        outputs = [graph.run(block).astype(np.float32).reshape(len(block), -1) for block in blocks]
+        return np.concatenate([np.empty((0, width), dtype=np.float32), *outputs])
 
-    def network(self) -> Network:
-        path = os.path.abspath(os.path.expanduser(self._path))
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        graph, shape, _ = self._tried(_assumed_shapes(workers, input_dim))
+        return graph.cost(shape)
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        graph, shape, _ = self._tried(_input_shapes(input_dim, image_shape))
+        return GraphPart(graph.model, shape)
+
+    def _tried(self, shapes: Sequence[Shape]) -> tuple["_Graph", Shape, int]:
+        """Return the graph, the shape that it takes and the width of its output; it is tried once for each shape."""
+        path, named = os.path.abspath(os.path.expanduser(self._path)), f'workers.encoder = "onnx:{self._path}"'
         try:
             with open_regular(path) as file:  # what the libraries that read it would wait for is refused here
                 found = os.fstat(file.fileno())
         except (OSError, ValueError) as problem:
             raise ScenarioError(
-                f'workers.encoder = "{self.name()}": {path} cannot be read ({reason(problem)}); paths are relative to '
-                "the current directory"
+                f"{named}: {path} cannot be read ({reason(problem)}); paths are relative to the current directory"
             ) from None
-        return _read_once(type(self), path, (found.st_mtime_ns, found.st_size, found.st_ino))
-
-
-@lru_cache(maxsize=8)
-def _read_once(kind: type[FileEncoder], path: str, _changed: tuple[int, ...]) -> Network:
-    return kind(path).read(path)
+        graph = _read_once(path, (found.st_mtime_ns, found.st_size, found.st_ino))
+        shape = graph.takes(shapes)
+        if shape is None:
+            given = " or ".join("N x " + " x ".join(map(str, each)) for each in shapes)
+            wants = " x ".join(str(size or "any") for size in graph.dims)
+            raise ScenarioError(
+                f"{named}: takes N x {wants}, but the data give {given}; put resizing and channels into the network, "
+                "or use data of that shape"
+            )
+        if shape not in graph.widths:
+            output = graph.run(np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32))
+            if output.ndim == 0 or len(output) != _PROBED_ROWS or not output.size:
+                raise PluginError(
+                    f"{named}: gives an output of shape {output.shape} for {_PROBED_ROWS} rows: must be features, one "
+                    "row each"
+                )
+            graph.widths[shape] = output.size // _PROBED_ROWS
+        return graph, shape, graph.widths[shape]
 
 
 def _input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:
@@ -155,25 +101,14 @@ def _assumed_shapes(workers: Workers, input_dim: int) -> list[Shape]:
     return [(input_dim,), *(shape for shape in squares if np.prod(shape) == input_dim)]
 
 
-class OnnxFile(FileEncoder):
-    """The first output of a graph with one input of 32-bit numbers."""
-
-    about = "features by the graph of an ONNX file"
-    form = "onnx"
-
-    def read(self, path: str) -> "OnnxNetwork":
-        return OnnxNetwork(path)
-
-
-class OnnxNetwork(Network):
+class _Graph:
     """An ONNX graph in onnxruntime."""
 
     def __init__(self, path: str) -> None:
-        super().__init__()
         onnx, onnxruntime = import_onnx(f'workers.encoder = "onnx:{path}"')
         try:
-            self._model = onnx.load(path)
-            onnx.checker.check_model(self._model)
+            self.model = onnx.load(path)
+            onnx.checker.check_model(self.model)
             self._session = onnxruntime.InferenceSession(path, _options(onnxruntime), ["CPUExecutionProvider"])
         except Exception as problem:  # both libraries raise types of their own on broken files
             raise PluginError(f"{path}: not a whole ONNX file ({reason(problem)[:120]}); export it again") from None
@@ -187,20 +122,20 @@ class OnnxNetwork(Network):
         batch, *dims = inputs[0].shape
         if isinstance(batch, int):
             raise PluginError(f"{path}: is for batches of {batch}; export it with a dynamic first dimension")
-        self._dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
+        self.dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
+        self.widths: dict[Shape, int] = {}  # of the output, by the shape of an input; of those that were tried
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
+        """Return the first of these shapes of one input that suits it; None: none does."""
         for shape in shapes:
-            if len(shape) == len(self._dims) and all(w in (0, g) for w, g in zip(self._dims, shape, strict=True)):
+            if len(shape) == len(self.dims) and all(w in (0, g) for w, g in zip(self.dims, shape, strict=True)):
                 return shape
         (flat,) = (shape[0] for shape in shapes if len(shape) == 1)
         table = all(len(shape) == 1 for shape in shapes)  # numbers of which nobody said that they are an image
-        return tuple(self._dims) if table and math.prod(self._dims) == flat else None
-
-    def wants(self) -> str:
-        return "N x " + " x ".join(str(size or "any") for size in self._dims)
+        return tuple(self.dims) if table and math.prod(self.dims) == flat else None
 
     def run(self, inputs: Singles) -> Singles:
+        """Return the first output for inputs (rows x shape); rows x anything."""
         try:
             return np.asarray(self._session.run(None, {self._input: np.ascontiguousarray(inputs, dtype=np.float32)})[0])
         except Exception as problem:  # onnxruntime raises types of its own
@@ -209,9 +144,10 @@ class OnnxNetwork(Network):
             ) from None
 
     def cost(self, shape: Shape) -> FeatureCost:
+        """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
         onnx, onnxruntime = import_onnx("the cost of an ONNX graph")
         model = onnx.ModelProto()
-        model.CopyFrom(self._model)
+        model.CopyFrom(self.model)
         graph, there = model.graph, {each.name for each in model.graph.output}
         written = [name for node in graph.node for name in node.output if name]
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in written if name not in there)
@@ -231,8 +167,10 @@ class OnnxNetwork(Network):
             working_numbers=max(map(np.size, found)),
         )
 
-    def exported(self) -> Any:
-        return self._model
+
+@lru_cache(maxsize=8)
+def _read_once(path: str, _changed: tuple[int, ...]) -> _Graph:
+    return _Graph(path)
 
 
 def _products(node: Any, shapes: dict[str, Shape]) -> int:
