@@ -9,7 +9,7 @@ import pytest
 import torch
 from seats_for_tests import aired
 
-from airmixml.impairments.converters import amplified_gaussian, amplify, clipped_gaussian, expansion, is_linear
+from airmixml.impairments.hardware import amplified_gaussian, amplify, clipped_gaussian, expansion, is_linear
 from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Air
 

@@ -12,9 +12,9 @@ from seats_for_tests import aired, drawn_on, setting_of
 
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import dbm_to_watts
-from airmixml.impairments.converters import leaked, removal_factor
 from airmixml.impairments.fading import deepest_shadow, draw_shadowing, path_gain, weakest_gain, worker_path_gain
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.hardware import leaked, removal_factor
 from airmixml.planning import InputMoments, make_plan
 from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.system import System, assumed_noise_watts

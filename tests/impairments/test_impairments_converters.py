@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from airmixml.impairments.converters import gaussian_rounding, round_to_levels, rounding_variance
+from airmixml.impairments.hardware import gaussian_rounding, round_to_levels, rounding_variance
 
 
 @pytest.mark.parametrize(

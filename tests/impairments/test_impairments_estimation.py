@@ -62,7 +62,10 @@ def test_the_error_is_of_the_mean_channel_so_that_it_weighs_more_in_a_fade() -> 
 @pytest.mark.parametrize("failure", [1e-3, 1e-9, 1e-20])
 def test_what_is_received_exceeds_its_bound_no_more_often_than_stated(failure: float) -> None:
     """2 abs(1 + e)^2 / NMSE is noncentral chi-squared with 2 degrees of freedom and noncentrality 2 / NMSE."""
-    for impairment in (EstimationError.of(aired(NMSE, *HARDLY_FADING)), ReciprocityError(0.1)):
+    for impairment in (
+        EstimationError.of(aired(NMSE, *HARDLY_FADING)),
+        ReciprocityError.of(aired("air.reciprocity_nmse_db=-10")),
+    ):
         bound = impairment.largest_power_gain(failure)
         chance = stats.ncx2.sf(2.0 * bound / 0.1, 2, 2.0 / 0.1)
         assert failure / 100 < chance <= failure

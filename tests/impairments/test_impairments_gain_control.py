@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from airmixml.impairments.converters import causal_levels, first_level
 from airmixml.impairments.frame import Frame
+from airmixml.impairments.hardware import causal_levels, first_level
 from airmixml.radio.impaired_reception import convert_received
 from airmixml.scenario import Air
 

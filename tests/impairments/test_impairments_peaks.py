@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import quad
 
 from airmixml import Scenario
-from airmixml.impairments.converters import clipped_gaussian, gaussian_peak, limit_amplitude
+from airmixml.impairments.hardware import clipped_gaussian, gaussian_peak, limit_amplitude
 
 
 def test_the_amplitude_follows_from_the_power() -> None:

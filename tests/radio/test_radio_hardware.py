@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.impairments.converters import clipped_gaussian
+from airmixml.impairments.hardware import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.air import air_of
 from airmixml.radio.impaired_reception import convert_received

@@ -1,22 +1,13 @@
 """Channels: path loss, small-scale fading, how weak it may get, and shadows.
 
-Path loss follows from the distance; one class for each kind, behind ``PATH_LOSSES``. Bounds for privacy take the
-farthest or the nearest place that there may be: a loss must not fall with the distance.
+Path loss follows from the distance, by one class for each kind, behind ``PATH_LOSSES``; it must not fall with it.
+Fading is the law of abs(g), one class for each kind, behind ``FADINGS``: the same for every worker, antenna and slot.
+So statements about a hidden schedule hold whatever the law is. Bounds on errors that are relative to a channel follow
+from the Rician K alone; a fading that has none is refused where they are needed. An error e / h grows without bound
+where fading has no floor: truncated inversion gives it one.
 
-Fading is the law of abs(g), one class for each kind, behind ``FADINGS``. A law is the same for every worker, antenna
-and slot, and draws are independent. So statements about a hidden schedule hold whatever the law is: who is in a fade
-says nothing about who is scheduled. Bounds on errors that are relative to a channel follow from the Rician K alone; a
-fading that has none is refused where they are needed.
-
-Workers invert their channels, so an error of a given size weighs the more the weaker the channel: e / h grows without
-bound where fading has no floor. Truncated inversion gives it one: who is in a fade stays silent.
-
-Shadowing is the same for a whole run: a normal number of decibels of standard deviation ``air.shadowing_db`` (3GPP TR
-38.901, 7.4.1), cut at three standard deviations, which gives path loss a floor that power limits and hidden schedules
-rest on. Workers know their path loss and invert it, so that it costs power and no privacy.
-
-Several antennas of the server: every worker has a channel of its own to each. The slot is received with the antenna
-whose weakest scheduled worker is strongest, and workers invert the channel to that one.
+Shadowing is the same for a whole run: a normal number of decibels (3GPP TR 38.901, 7.4.1), cut at three standard
+deviations, which gives path loss a floor.
 """
 
 from __future__ import annotations
@@ -244,11 +235,6 @@ def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = Fals
     return np.asarray(10.0 ** (deviation_db * ndtri(lowest + share * (1.0 - 2.0 * lowest)) / 20.0))
 
 
-def lightest_shadow(scenario: Scenario) -> float:
-    """Return the power gain of a channel that is better than its distance tells by the most; 1 without shadowing."""
-    return db_to_ratio(_CUT * scenario.air.shadowing_db)
-
-
 def deepest_shadow(scenario: Scenario) -> float:
     """Return the power gain of the deepest shadow; 1 without."""
     return db_to_ratio(-_CUT * scenario.air.shadowing_db)
@@ -319,7 +305,7 @@ def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> 
 def best_power_gain(scenario: Scenario, distance_metres: float) -> float:
     """Return the power gain of the best channel of at least so many metres without fading: in the lightest shadow."""
     distances = _between(distance_metres, max(distance_metres, scenario.workers.farthest_metres))
-    return float(path_gain(scenario.radio, distances)[0]) ** 2 * lightest_shadow(scenario)
+    return float(path_gain(scenario.radio, distances)[0]) ** 2 * db_to_ratio(_CUT * scenario.air.shadowing_db)
 
 
 def _between(nearest: float, farthest: float) -> Doubles:

@@ -4,19 +4,15 @@ A block lasts until the next resynchronisation, or as long as a moving worker's 
 drift; the fast path holds them for a *piece*, as they are at the time when the mean square of their drift is its mean
 over the piece. Pieces are short enough for a root mean square drift of at most 0.15 rad from end to end, and a block
 has four or more of them unless it drifts by less than 0.03 rad: then the mean square of what drifting makes of a sum
-is right within 5 %.
-
-With OFDM a block has a pilot on every cluster of subcarriers. Between pilots, a few OFDM symbols at a time (as many as
-a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster. Where workers
-are off time, phases fall along a cluster: then a piece is half of one, held where the square of that is right.
+is right within 5 %. With OFDM a piece is what a few OFDM symbols have on one cluster of subcarriers, or on half of one
+where workers are off time and phases fall along it.
 
 Gains are drawn for pilots as for pieces, at their own time: a pilot is a piece without data (``with_pilots``), so that
 no impairment has to know of pilots, and what drifts has drifted by then.
 
-Phases that drift apart leave less of a sum: E exp(j phi(t)) falls from the start of a block on. A pilot tells the mean
-gain at its time; a server built for a class of hardware knows what follows from how large drifts are, by
-``expected_drift``: exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w,
-J_0(2 pi f_D t) for workers that move.
+A server built for a class of hardware knows how E exp(j phi(t)) falls after a pilot (``expected_drift``):
+exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w, J_0(2 pi f_D t) for
+workers that move.
 """
 
 import math

@@ -1,11 +1,9 @@
 """Gains that are off: phases, amplitudes, channels that move or are not what a worker takes them for.
 
 A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so that changes
-nothing of what the server can learn of a worker.
-
-Workers that move: the channel changes while a block lasts, and a worker inverts the one of its start. Scattered paths
-from all directions give a Gaussian process with the correlation J_0(2 pi f_D t), f_D = v f / c (Clarke 1968, Bell
-System Technical Journal 47(6); Jakes 1974, Microwave Mobile Communications, Ch. 1).
+nothing of what the server can learn of a worker. Workers that move invert the channel of a block's start: scattered
+paths from all directions change as a Gaussian process with the correlation J_0(2 pi f_D t), f_D = v f / c (Clarke 1968;
+Jakes 1974, Ch. 1).
 """
 
 import math
@@ -84,8 +82,31 @@ class AmplitudeError(Impairment):
     def largest_power_gain(self, failure: float) -> float:
         return db_to_ratio(self.largest_db)
 
-    def law(self, frame: Frame | None = None) -> UniformError:
+    def law(self, frame: Frame) -> UniformError:
         return UniformError(self.largest_db * math.log(10.0) / 20.0)
+
+
+class _Additive(Impairment):
+    """g = m + e: a mean, and a complex normal error that may be relative to a channel that fades."""
+
+    scenario: Scenario
+
+    def error(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return m and e, growing within the blocks of a frame where it does; None: g moves no power."""
+        raise NotImplementedError
+
+    def law(self, frame: Frame) -> GaussianError | None:
+        error = self.error(frame)
+        return error if error is None or not error.over_fading or weakest_fading(self.scenario) else None
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return (m + x)^2, x the quantile of abs(e): P(abs(e)^2 > y) = exp(-y / variance) behind a mean channel."""
+        error = self.error()
+        if error is None:
+            return 1.0
+        if error.over_fading:
+            return (error.mean + largest_ratio(self.scenario, error.variance, failure)) ** 2
+        return (error.mean + math.sqrt(error.variance * math.log(1.0 / failure))) ** 2
 
 
 _FIRST_ZERO: Final = 2.404825557695773  # of J_0
@@ -95,7 +116,7 @@ _NEGLIGIBLE: Final = 1e-9  # variance of a direction in which the gains of a blo
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doppler(Impairment):
+class Doppler(_Additive):
     """g(t) = h(t) / h(0), t from the start of a block, given abs(h(0)), the magnitude that was drawn for the slot.
 
     Scattered paths: h(t) = r(t) h(0) + w(t) with r(t) = J_0(2 pi f_D t) and w Gaussian with the covariance
@@ -150,28 +171,25 @@ class Doppler(Impairment):
         shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
         return 2.0 * math.pi * shift_hz * draws.seconds
 
-    def largest_power_gain(self, failure: float) -> float:
-        """Return (m + x)^2: m bounds the mean of g in a block, x is the quantile of what is added to it.
+    def error(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return a bound on the mean of g in a block, and the largest variance of what is added to it.
 
-        w has at most the variance 1 - r^2 of the scattered share. The mean lies between r and 1, or, where a direct
-        path fills up a fade of power c, at most at 1 + (1 - r) (rho - 1) with rho <= min(K, a / sqrt(c)), since
-        I_1(k) / I_0(k) <= min(1, k / 2).
+        w has at most the variance 1 - r^2 of the scattered share, which grows from piece to piece; these are counted in
+        three parts of a block, each by its last. The mean lies between r and 1, or, where a direct path fills up a fade
+        of power c, at most at 1 + (1 - r) (rho - 1) with rho <= min(K, a / sqrt(c)), since I_1(k) / I_0(k) <= min(1, k
+        / 2).
         """
         if not fades(self.scenario):
-            return 1.0
-        mean, variance = self._mean_and_variance()
-        return (mean + largest_ratio(self.scenario, variance, failure)) ** 2
-
-    def law(self, frame: Frame | None = None) -> GaussianError | None:
-        """Return m and the largest variance of what is added to it; None where channels have no floor.
-
-        It grows with 1 - r(t)^2 from piece to piece, which are counted in three parts of a block, each by its last.
-        """
-        if not (fades(self.scenario) and weakest_fading(self.scenario)):
             return None
-        mean, variance = self._mean_and_variance()
+        furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds
+        variance = self._moved(self.scenario.air.block_seconds) / (1.0 + self.direct)
+        floor, lost = weakest_fading(self.scenario), 1.0 - float(j0(min(furthest, _LOWEST)))
+        filled_up = self.direct
+        if floor > 0.0:
+            filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
+        mean = 1.0 + lost * max(0.0, filled_up - 1.0)
         if frame is None:
-            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+            return GaussianError(mean, variance, over_fading=True)
         times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
         ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
         whole = self._moved(self.scenario.air.block_seconds)
@@ -181,15 +199,6 @@ class Doppler(Impairment):
     def _moved(self, seconds: float) -> float:
         """Return 1 - r(t)^2, the variance of w, or the largest until then."""
         return 1.0 - float(j0(min(2.0 * math.pi * self.doppler_hz * seconds, _FIRST_ZERO))) ** 2
-
-    def _mean_and_variance(self) -> tuple[float, float]:
-        furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds
-        variance = self._moved(self.scenario.air.block_seconds) / (1.0 + self.direct)
-        floor, lost = weakest_fading(self.scenario), 1.0 - float(j0(min(furthest, _LOWEST)))
-        filled_up = self.direct
-        if floor > 0.0:
-            filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
-        return 1.0 + lost * max(0.0, filled_up - 1.0), variance
 
 
 @lru_cache(maxsize=64)
@@ -222,7 +231,7 @@ def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimationError(Impairment):
+class EstimationError(_Additive):
     """h = h_hat + e, e ~ CN(0, NMSE path_gain^2) independent of the estimate h_hat: g = h / h_hat = 1 + e / h_hat.
 
     That is the error of a minimum-mean-square estimate (Yoo and Goldsmith 2006, IEEE Trans. Inf. Theory 52(5)), new in
@@ -293,20 +302,13 @@ class EstimationError(Impairment):
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())
         return error * (nmse.sqrt()[:, :, None] / fading) + 1.0
 
-    def law(self, frame: Frame | None = None) -> GaussianError | None:
-        if not (fades(self.scenario) and weakest_fading(self.scenario)):
-            return None
-        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block")
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Return (1 + x)^2, x the quantile of abs(e / h_hat), of the farthest worker; 1 without fading."""
-        if not fades(self.scenario):
-            return 1.0
-        return (1.0 + largest_ratio(self.scenario, self.nmse, failure)) ** 2
+    def error(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return that of the farthest worker."""
+        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block") if fades(self.scenario) else None
 
 
 @dataclass(frozen=True)
-class ReciprocityError(Impairment):
+class ReciprocityError(_Additive):
     """g = 1 + r, r ~ CN(0, NMSE), new in every slot: the uplink is 1 + r times the downlink that was estimated.
 
     The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
@@ -315,19 +317,16 @@ class ReciprocityError(Impairment):
     """
 
     about = "difference between uplink and downlink that calibration leaves"
+    scenario: Scenario
     nmse: float
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
         nmse = db_to_ratio(scenario.air.reciprocity_nmse_db)
-        return cls(nmse) if nmse else None
+        return cls(scenario, nmse) if nmse else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
-    def law(self, frame: Frame | None = None) -> GaussianError:
+    def error(self, frame: Frame | None = None) -> GaussianError:
         return GaussianError(1.0, self.nmse, drawn="slot")
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Return (1 + x)^2, x the quantile of abs(r): P(abs(r)^2 > y) = exp(-y / NMSE)."""
-        return (1.0 + math.sqrt(self.nmse * math.log(1.0 / failure))) ** 2

@@ -5,23 +5,15 @@ are complex normal, so the responses at the middles of all clusters are too, wit
 
     E[H(f) H(g)*] = sum_l p_l exp(-2 pi j (f - g) t_l), or 1 / (1 + 2 pi j (f - g) s)
 
-for a profile of powers p_l at delays t_l, or for an exponential one of root mean square delay s. (R. H. Clarke, Bell
-System Technical Journal 47, 1968; W. C. Jakes, Microwave Mobile Communications, 1974, section 1.5.) A direct path, of K
-times the power of all others, adds a constant to H. Clusters are so narrow (``scenario.consistency``) that a worker can
-tell H within them from estimates at their middles.
+for a profile of powers p_l at delays t_l, or for an exponential one of root mean square delay s (Clarke 1968; Jakes
+1974, section 1.5). A direct path, of K times the power of all others, adds a constant to H.
 
-Renewed fading (block fading: Biglieri, Proakis and Shamai 1998, IEEE Trans. Inf. Theory 44(6)). A slot of many workers
-lasts many coherence times: the blocks of one share one fading, those of the next have another, independent one.
-
-A worker inverts the channel of each part and stays silent in those below ``air.truncation_db``, so that
-
-- what arrives has the planned size, or none: no power is added in any piece (``SilentFades``);
-- it sends beta q^2 / abs(h_c)^2 in part c. Its energy follows from the mean of that over the slot, which makes its
-  channel count as the harmonic mean; its power limit must hold in the weakest interval that it sends in.
-
-Powers that transmitters can set (``air.power_step_db``) are chosen once per slot, from the mean. With several antennas
-the server listens with one of them: none is better for all of many workers, and a sum of antennas, in which phases are
-aligned for one, gains nothing. As an adversary it has all of them in every interval.
+Renewed fading (block fading: Biglieri, Proakis and Shamai 1998, IEEE Trans. Inf. Theory 44(6)): the blocks of one
+coherence time share one fading, those of the next have another, independent one. A worker inverts the channel of each
+part and stays silent in those below ``air.truncation_db``: what arrives has the planned size, or none
+(``SilentFades``). It sends beta q^2 / abs(h_c)^2 in part c: its energy follows from the mean of that over the slot,
+which makes its channel count as the harmonic mean; its power limit must hold in the weakest interval that it sends in.
+With several antennas the server listens with one of them, and has all of them in every interval as an adversary.
 """
 
 import math

@@ -1,31 +1,21 @@
-"""Who of the scheduled workers sends at all, with which power, from when on, and how much too early or late.
+"""Workers that are early or late by a fraction of a symbol.
 
-Nobody's data decide it. A transmitter has powers that it can send with: none below its lowest, and those between in
-steps. A worker that cannot send with the power it should takes the next lower one, or stays silent: it is never louder
-than planned, so its privacy only gains. Powers follow from distances, so how soft a seat is depends on who sits in it;
-a hidden schedule still hides, since a worker then sends a vector that is shorter, but within the same bounds.
-
-Workers that are early or late by a fraction of a symbol. On a single carrier, a worker that is off by tau symbols
-arrives as sum_m rc(m + tau) v_(k+m) in symbol k: a little of its neighbours in every symbol. The server hears the sum
-of all workers, each with a tau of its own. With OFDM, as long as all of it stays within the cyclic prefix, being late
-turns each subcarrier: exp(-2 pi j f tau).
+On a single carrier, a worker that is off by tau symbols arrives as sum_m rc(m + tau) v_(k+m) in symbol k: a little of
+its neighbours in every symbol. With OFDM, as long as all of it stays within the cyclic prefix, being late turns each
+subcarrier: exp(-2 pi j f tau).
 
 None of this costs privacy. A server may listen to the waveform in continuous time and know tau. What worker i adds to
-it is sum_n v_n p(t - n - tau), and shifted pulses are orthonormal whatever tau: its energy is ||v||^2, as on time. So
-the distance between the waveforms of two samples is that between their symbols, and mu stays what it was. The symbols
-of a server that samples at the planned times hold no more than that waveform.
-
-A pilot stands alone amid silence and arrives with rc(tau), so what off-time workers lose on average is divided out.
+it is sum_n v_n p(t - n - tau), and shifted pulses are orthonormal whatever tau: the distance between the waveforms of
+two samples is that between their symbols. Those of a server that samples at the planned times hold no more.
 
 The fast path expands rc(m + tau) = sum_k p_k(tau) f_km in the directions f_k that hold most of it (singular vectors),
 with polynomials p_k. Then all workers together are sum_k f_k * (sum_i q_i p_k(tau_i) v_i): a few weighted sums, each
 filtered along the symbols of a block. Terms are added until all of them together miss at most ``PULSE_ERROR`` of a unit
 symbol: 4 for a third of a symbol.
 
-A sum of many workers hears the mean pulse E rc(m + tau), whatever each of them does. A server that is built for a class
-of hardware knows within how much of a symbol its workers are on time, so it knows that mean, and solves for the symbols
-of each block (``equalise``). Pilots have told the scale already, so the mean pulse is taken relative to its middle.
-What is left is by how much the workers of a slot differ from the mean.
+A server that is built for a class of hardware knows the mean pulse E rc(m + tau), and solves for the symbols of each
+block (``equalise``). Pilots, which stand alone amid silence, have told the scale already, so the mean pulse is taken
+relative to its middle.
 """
 
 import math
@@ -37,104 +27,11 @@ import numpy as np
 import torch
 from numpy.polynomial import chebyshev
 
-from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts
-from airmixml.impairments.fading import fades
+from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import Impairment, SeatDraws, SeatGains
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import PULSE_ERROR, SYMBOLS_PER_SECOND, Air, raised_cosine, ringing_symbols
-
-
-def truncates(scenario: Scenario) -> bool:
-    """Return whether workers in a fade stay silent."""
-    return scenario.air.truncation_db > -math.inf and fades(scenario)
-
-
-def within_reach(scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor) -> torch.Tensor:
-    """Return which workers' fading abs(h)^2 / path_gain^2 is not below ``air.truncation_db``; slots x scheduled.
-
-    Truncated inversion (Goldsmith and Varaiya 1997, IEEE Trans. Inf. Theory 43(6); over the air Zhu, Wang and Huang
-    2020, IEEE Trans. Wireless Commun. 19(1)): the others stay silent, and the server, which knows them, does not lower
-    the power scale of a slot for them.
-
-    Fading is drawn for a seat, by a law that is the same for every worker, and compared with the worker's own mean. So
-    which seats are silent is independent of who sits in them, and a hidden schedule hides as before.
-    """
-    return (magnitude / path_gain).square() >= db_to_ratio(scenario.air.truncation_db)
-
-
-def present(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Return which scheduled workers are not absent; slots x scheduled."""
-    absent = scenario.air.absent
-    if not absent:
-        return torch.ones_like(draws.workers, dtype=torch.bool)
-    return draws.uniforms("absent")[:, :, 0] >= absent
-
-
-def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:
-    """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0; same shape.
-
-    The grid is P_max less whole steps of ``air.power_step_db``. What is radiated on average over a slot, P times
-    ``radiated_share``, must be at least ``air.min_power_dbm``, less attenuators. Nobody's data decide who is silent.
-    """
-    air, limit_watts = scenario.air, dbm_to_watts(scenario.radio.max_power_dbm)
-    possible = power_watts
-    if air.power_step_db:
-        step = 10.0 ** (air.power_step_db / 10.0)
-        # A hair less than a whole number of steps is rounding.
-        steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
-        possible = torch.minimum(limit_watts * step**-steps, power_watts)
-    return possible * (possible * radiated_share >= dbm_to_watts(air.lowest_power_dbm))
-
-
-class Impaired(NamedTuple):
-    """Shares, powers and gains of consecutive slots as they happen."""
-
-    ratios: torch.Tensor  # slots x scheduled
-    power_watts: torch.Tensor  # slots x scheduled
-    gains: SeatGains
-
-
-def impair(
-    scenario: Scenario, seats: SeatDraws, ratios: torch.Tensor, power_watts: torch.Tensor, radiated_share: float
-) -> Impaired:
-    """Return what happens on the scenario's air to planned shares and powers, slots x scheduled.
-
-    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power scale
-    of the slot was set before anybody knew.
-    """
-    there = present(scenario, seats)
-    ratios, power_watts = ratios * there, power_watts * there
-    if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
-        possible = possible_power(scenario, power_watts, radiated_share)
-        kept = (possible / power_watts).nan_to_num_(nan=0.0)
-        ratios = ratios * kept.sqrt_()
-        power_watts = possible
-    return Impaired(ratios, power_watts, SeatGains(scenario=scenario, draws=seats))
-
-
-@dataclass(frozen=True)
-class LateWorkers(Impairment):
-    """With that probability a worker comes at a time u uniform over the slot, and g = 0 until the next block begins.
-
-    A block begins with what its phases are aligned to and with the pilot that tells the server its mean gain, so nobody
-    can join in the middle: a late worker waits for the next, and misses a slot of one block. Block b, which begins at
-    the share t_b of the slot, is missed with probability p (1 - t_b), half a block more than it is late.
-    """
-
-    about = "workers that join late"
-    key = "late"
-    probability: float
-
-    def gains(self, draws: SeatDraws) -> torch.Tensor:
-        chance, frame = draws.uniforms("late", 2), draws.frame
-        late, came_at = chance[:, :, :1] < self.probability, chance[:, :, 1:]
-        lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=chance.device)
-        begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[
-            torch.from_numpy(np.flatnonzero(np.diff(frame.blocks, prepend=-1)))
-        ]
-        return draws.by_block((~late | (came_at <= begins)).double())
-
 
 _FINE: Final = 64  # points that decide the coefficients, which fall faster than any power
 _NEGLIGIBLE: Final = 1e-9

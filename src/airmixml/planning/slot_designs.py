@@ -20,7 +20,7 @@ from airmixml.arrays import Doubles, ratio_to_db
 from airmixml.data import known_dataset
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import draw_magnitude
-from airmixml.impairments.timing import truncates, within_reach
+from airmixml.impairments.presence import truncates, within_reach
 from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.centring import centre_privately

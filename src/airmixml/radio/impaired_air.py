@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import PrivacyError
-from airmixml.impairments.converters import expansion, removal_factor
 from airmixml.impairments.fading import choose_antenna, draw_magnitude, silent_share
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import (
@@ -28,8 +27,9 @@ from airmixml.impairments.gain_bound import (
 )
 from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.impairments.gains import SeatDraws, follows_worker
+from airmixml.impairments.hardware import expansion, removal_factor
+from airmixml.impairments.presence import impair, truncates, within_reach
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
-from airmixml.impairments.timing import impair, truncates, within_reach
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares

@@ -19,7 +19,10 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.impairments.converters import (
+from airmixml.impairments.fading import worker_path_gain
+from airmixml.impairments.frame import expected_drift, frame_of
+from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.hardware import (
     HEADROOM,
     causal_levels,
     first_level,
@@ -27,13 +30,10 @@ from airmixml.impairments.converters import (
     round_to_levels,
     rounding_variance,
 )
-from airmixml.impairments.fading import worker_path_gain
-from airmixml.impairments.frame import expected_drift, frame_of
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.presence import impair
 from airmixml.impairments.timing import (
     draw_offsets,
     equalise,
-    impair,
     noise_gain,
     pilot_gain,
     smear,

@@ -58,7 +58,7 @@ class Masking:
         """Return that of what a converter of so many bits makes of all that a worker adds; 0 where there is none."""
         if not bits:
             return 0.0
-        from airmixml.impairments.converters import gaussian_rounding  # here: it needs torch
+        from airmixml.impairments.hardware import gaussian_rounding  # here: it needs torch
 
         return self.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 

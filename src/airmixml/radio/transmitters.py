@@ -31,9 +31,9 @@ from typing import Final, NamedTuple
 import torch
 
 from airmixml.arrays import Integers
-from airmixml.impairments import converters
-from airmixml.impairments.converters import amplified_gaussian, amplify, is_linear
+from airmixml.impairments import hardware as converters
 from airmixml.impairments.frame import Frame
+from airmixml.impairments.hardware import amplified_gaussian, amplify, is_linear
 from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking

@@ -1,37 +1,24 @@
-"""Transmitters and converters: levels, gain, peak power, amplifiers, and the carrier that leaks.
+"""Hardware: converters and their gain, peak power, amplifiers, and the carrier that leaks.
 
-Converters between numbers and voltages have uniform levels and saturate at the outermost. With b bits the levels are
-those of ``workers.bits``: two at the ends for one bit, else 2^b - 1 with zero among them, so that silence stays silent.
-A converter rounds to the nearest level; nothing about it is random.
+Converters have uniform levels and saturate at the outermost: with b bits those of ``workers.bits``, two at the ends for
+one bit, else 2^b - 1 with zero among them, so that silence stays silent. A converter rounds to the nearest level.
+Automatic gain follows from the past alone: the outermost level of a block is ``HEADROOM`` times the largest symbol of
+the blocks before it, as the converter saw them. A slot begins with what is known without data.
 
-Automatic gain of the server's converter, from the past alone: the outermost level of a block is ``HEADROOM`` times the
-largest symbol of the blocks before it in the slot, as the converter saw them. A slot begins with what is known without
-data: the declared norm over all symbols, times 32, since products have symbols of 30 root mean squares, and four
-deviations of the noise.
+Clipping a real number to [-A, A], or a complex one to the disc of radius A, is a projection on a convex set: it
+shortens vectors and never sets two of them farther apart. A follows from power, which depends on nobody's data.
 
-Peak power: what a transmitter clips, of single symbols and of the sum of many subcarriers. Clipping a real number to
-[-A, A], or a complex one to the disc of radius A, is a projection on a convex set. It shortens vectors and never sets
-two of them farther apart, so every declared norm and every sensitivity still holds; A follows from power, which depends
-on nobody's data.
-
-Amplifiers compress large amplitudes and turn their phase, AM/AM and AM/PM without memory. A symbol of amplitude r
-leaves one that saturates at A with
+A symbol of amplitude r leaves an amplifier that saturates at A with (Rapp 1991; the phase as of Saleh 1981)
 
     f(r) exp(j phi(r)),  f(r) = r / (1 + (r / A)^(2p))^(1 / (2p)),  phi(r) = turn (r / A)^2 / (1 + (r / A)^2).
 
-The first is the model of Rapp (1991, ECSC) for solid-state amplifiers; the second grows with the power and ends far in
-saturation, like the phase of Saleh (1981, IEEE Trans. Commun. 29(11)). f(r) <= r, so no vector gets longer. Two data of
-one worker are sent with the same power, so through the same map. It moves a real symbol by at most the largest of
-abs(d/dr f exp(j phi)) = sqrt(f'^2 + (f phi')^2) times as far (``expansion``): 1 without AM/PM, since f' <= 1, and with
-a turn that f' makes up for. Samples of OFDM are complex, where the Jacobian also has f / r across; its largest singular
-value takes that place.
+f(r) <= r, so no vector gets longer. Two data of one worker are sent with the same power, so through the same map, which
+moves a real symbol by at most the largest of sqrt(f'^2 + (f phi')^2) times as far (``expansion``). Samples of OFDM are
+complex, where the Jacobian also has f / r across; its largest singular value takes that place.
 
-Carrier leakage: a transmitter sends some of its bare carrier along, ``air.carrier_leakage_db`` over the largest power
-that the worker radiates on average (3GPP TS 38.101-1, 6.4.2), the same for any data. It arrives through the worker's
-own channel with a phase of its own, as a constant on every symbol of a single carrier: what is left in a sum of N is
-sqrt(N) times that of one. OFDM has it on the subcarrier of the carrier itself, which no data are sent on. A replaced
-sample leaves it as it is. A removed worker takes it along: where ||v|| <= R, the carrier has at most the norm
-sqrt(L) R, and both together at most (1 + sqrt(L)) R.
+A leaked carrier, ``air.carrier_leakage_db`` over the largest power that the worker radiates on average (3GPP TS
+38.101-1, 6.4.2), is the same for any data. A removed worker takes it along: where ||v|| <= R, the carrier has at most
+the norm sqrt(L) R. OFDM has it on the subcarrier of the carrier itself, which no data are sent on.
 """
 
 from __future__ import annotations
@@ -210,9 +197,6 @@ def _bussgang(air: Air) -> tuple[Doubles, Doubles, Doubles]:
     return along @ weighted, across @ weighted, (along**2 + across**2) @ weights
 
 
-_NAME: Final = "carrier-leakage"
-
-
 def removal_factor(air: Air) -> float:
     """Return by how much the squared norm of what a worker sends may grow through its carrier; 1 without."""
     return (1.0 + math.sqrt(db_to_ratio(air.carrier_leakage_db))) ** 2
@@ -224,11 +208,9 @@ def leaked(air: Air, draws: SeatDraws, arrives: torch.Tensor, mean_square: torch
     ``arrives`` is q g of each seat and piece, slots x seats x pieces; ``mean_square`` the largest that a worker's
     symbols may have on average, slots x seats.
     """
-    import torch  # here: facts about privacy need none
-
     if math.isinf(air.carrier_leakage_db) or air.waveform != "single-carrier":
         return None
-    turns = 2.0 * math.pi * draws.uniforms(_NAME)
+    turns = 2.0 * math.pi * draws.uniforms("carrier-leakage")
     square = torch.as_tensor(mean_square, dtype=turns.dtype, device=turns.device) * db_to_ratio(air.carrier_leakage_db)
     amplitude = square.expand(turns.shape[:2]).sqrt()[:, :, None]
     return (arrives * torch.polar(amplitude, turns)).sum(dim=1)
