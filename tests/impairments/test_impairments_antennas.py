@@ -53,18 +53,18 @@ def test_without_fading_antennas_are_alike() -> None:
     magnitude, gain = choose_antenna(scenario, first, first, range(10), slot_words(Streams(0), "fading"))
     assert torch.equal(magnitude, first)
     assert gain.unique().tolist() == [8.0]
-    assert antenna_gain_bound(scenario, 3, 20) == 8.0
+    assert antenna_gain_bound(scenario, 3) == 8.0
 
 
 def test_the_bound_with_truncation_is_a_quantile_over_the_floor() -> None:
     scenario = on_antennas(4, "air.truncation_db=-10", "radio.slots=50", "air.gain_failure=1e-4")
-    bound = antenna_gain_bound(scenario, 6, 20)
+    bound = antenna_gain_bound(scenario, 6)
     assert stats.gamma(4).sf(0.1 * bound) * 50 * 6 == pytest.approx(0.5e-4, rel=1e-6)
 
 
 def test_fading_without_truncation_has_no_bound() -> None:
-    assert antenna_gain_bound(on_antennas(2), 6, 20) == np.inf
-    assert antenna_gain_bound(on_antennas(1), 6, 20) == 1.0
+    assert antenna_gain_bound(on_antennas(2), 6) == np.inf
+    assert antenna_gain_bound(on_antennas(1), 6) == 1.0
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 6.0])

@@ -173,6 +173,7 @@ def test_a_bound_on_all_gains_of_a_run_is_a_union_bound_over_what_is_drawn() -> 
     )
     assert 0.8 * 1e-4 / 7 < marcum <= 1e-4 / 7
     assert air_of(scenario).gain_bound(scenario, 1000) == largest_power_gain(scenario, 8 * 1000, 1000)
+    assert air_of(scenario).gain_bound(scenario, 1000) == air_of(scenario).gain_bound(scenario, 0)
 
 
 def test_a_statement_says_what_it_assumes_of_the_air() -> None:

@@ -31,16 +31,18 @@ from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
 
+# More pieces than any slot has, where it is not known how many symbols a worker sends.
+_MOST_PIECES: Final = 1 << 20
 _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
 _ROUNDING: Final = 1e-9
 _SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
 _TINY, _HALVINGS, _POINTS = 1e-320, 100, 1024
 
 
-def largest_power_gain(scenario: Scenario, seats: int, symbols: int) -> float:
+def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> float:
     """Return what no abs(g)^2 of so many seats of all slots exceeds, except with probability ``gain_failure_of``.
 
-    ``symbols`` are those that a worker sends in a slot. A union bound over seats; in each,
+    ``symbols`` are those that a worker sends in a slot; 0: it is not known. A union bound over seats; in each,
     P(own gain of the slot times that of some place > x) <= E min(1, n T(x / own)), where T is how often the gain of one
     of the n places (pieces, or blocks where nothing moves within one) exceeds its argument, in the mean over the fading
     of that place. T is larger the weaker the channel: the disc abs(1 + e) <= x holds e = 0 for x >= 1, and shrinks
@@ -113,7 +115,7 @@ def _joined(
 ) -> tuple[float, tuple[Error, ...], int, float]:
     """Return a bound on gains without a law, the laws of others, their places, and their share of the failure."""
     impairments = impairments_of(scenario)
-    frame = frame_of(scenario.air, symbols).with_pilots  # a removed worker takes pilots along
+    frame = frame_of(scenario.air, symbols).with_pilots if symbols else None  # a removed worker takes pilots along
     laws = [impairment.law(frame) if hasattr(impairment, "law") else None for impairment in impairments]
     others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]
     each = failure / (1 + sum(not _is_certain(impairment) for impairment in others))
@@ -144,7 +146,7 @@ def _direct(scenario: Scenario, errors: tuple[Error, ...]) -> float:
     return scenario.radio.direct_path if fades(scenario) else 0.0
 
 
-def _places(scenario: Scenario, frame: Frame, drawn: str) -> int:
+def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
     """Return how many independent draws of a kind a seat has in a slot, with those of the channel behind them.
 
     The chosen one of M antennas is one of M, and the harmonic mean of C clusters is no weaker than the weakest: the law
@@ -154,11 +156,13 @@ def _places(scenario: Scenario, frame: Frame, drawn: str) -> int:
         return 1
     several = scenario.air.antennas if fades(scenario) and not renews(scenario) else 1
     several *= len(scenario.air.grid.widths) if echoes_of(scenario) is not None else 1
+    if frame is None:
+        return _MOST_PIECES * several
     return several * (frame.pieces if drawn == "piece" else frame.pilot_count)
 
 
 @lru_cache(maxsize=64)
-def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int, antennas: int = 0) -> float:
+def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antennas: int = 0) -> float:
     """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
 
     Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
@@ -205,10 +209,11 @@ def with_antennas(scenario: Scenario, gains: SumBound | None, symbols: int, fail
 
 
 def _fadings(scenario: Scenario, symbols: int) -> int:
-    """Return how many coherence times a slot of so many symbols has."""
+    """Return how many coherence times a slot of so many symbols has; 0: as many as any may have."""
     if not renews(scenario):
         return 1
-    return min((frame_of(scenario.air, symbols).block_count - 1) // scenario.air.blocks_per_fading + 1, MOST_FADINGS)
+    blocks = frame_of(scenario.air, symbols).block_count if symbols else 0
+    return min((blocks - 1) // scenario.air.blocks_per_fading + 1, MOST_FADINGS) if symbols else MOST_FADINGS
 
 
 def _ratio_excess(antennas: int, floor: float, ratios: Doubles) -> Doubles:

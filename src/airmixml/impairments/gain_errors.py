@@ -82,7 +82,7 @@ class AmplitudeError(Impairment):
     def largest_power_gain(self, failure: float) -> float:
         return db_to_ratio(self.largest_db)
 
-    def law(self, frame: Frame) -> UniformError:
+    def law(self, frame: Frame | None = None) -> UniformError:
         return UniformError(self.largest_db * math.log(10.0) / 20.0)
 
 
@@ -95,7 +95,7 @@ class _Additive(Impairment):
         """Return m and e, growing within the blocks of a frame where it does; None: g moves no power."""
         raise NotImplementedError
 
-    def law(self, frame: Frame) -> GaussianError | None:
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
         error = self.error(frame)
         return error if error is None or not error.over_fading or weakest_fading(self.scenario) else None
 
@@ -189,7 +189,7 @@ class Doppler(_Additive):
             filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
         mean = 1.0 + lost * max(0.0, filled_up - 1.0)
         if frame is None:
-            return GaussianError(mean, variance, over_fading=True)
+            return GaussianError(mean, variance, over_fading=True, drawn="piece")
         times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
         ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
         whole = self._moved(self.scenario.air.block_seconds)

@@ -138,7 +138,7 @@ class Impairment:
         """Return what one abs(g)^2 exceeds with at most that probability."""
         return 1.0
 
-    def law(self, frame: Frame) -> Error | None:
+    def law(self, frame: Frame | None = None) -> Error | None:
         """Return the law of abs(g) where it can be joined with those of others, for a tighter bound on all together."""
         return None
 
