@@ -19,7 +19,7 @@ from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract, Member
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import PREFIX, SERVER, Message, Type
-from airmixml.masks.expansion import integer_edge_masks, uniform_integers
+from airmixml.masks.expansion import edge_masks, uniform_integers
 from airmixml.masks.keys import is_signed, signature, verifying_key
 from airmixml.scenario import Learner, Privacy, Workers
 from airmixml.workers.moments import payload_of
@@ -143,7 +143,7 @@ def reference_frame(contract: Contract, features: Singles, labels: Singles, secr
 
     def masks(first: int, count: int) -> NDArray[np.uint64]:
         own = uniform_integers(secrets.own, number, first, count, kind.bits)
-        return own + integer_edge_masks(OWN_IDENTITY, secrets.edges, kind.bits, number, first, count)
+        return own + edge_masks(OWN_IDENTITY, secrets.edges, 0.0, number, first, count, kind.bits)
 
     payload = payload_of(contract.plan.workers, features[None], labels[None], protects=True)
     vector = payload.vectors(np.array([0]))[0]

@@ -17,7 +17,6 @@ from airmixml.masks import expansion
 from airmixml.masks.expansion import (
     Use,
     edge_masks,
-    integer_edge_masks,
     keystream,
     self_mask,
     standard_normals,
@@ -198,7 +197,7 @@ def test_integer_masks_vanish_in_the_sum(bits: int) -> None:
     total = np.zeros(1000, dtype=np.uint64)
     for own in (1, 2, 3):
         mine = {other: (seeds[frozenset((own, other))],) for other in (1, 2, 3) if other != own}
-        masks = integer_edge_masks(own, mine, bits, 0, 0, 1000)
+        masks = edge_masks(own, mine, 0.0, 0, 0, 1000, bits)
         assert masks.any()
         assert int(masks.max()) < 2**bits
         total += masks

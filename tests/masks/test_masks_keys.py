@@ -11,7 +11,6 @@ import pytest
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import (
     KeyPair,
-    channel_key,
     derive,
     is_signed,
     opened,
@@ -72,21 +71,19 @@ def test_the_seed_is_hkdf_by_hand() -> None:
 
 @pytest.mark.parametrize("change", ["round", "identities", "purpose", "order"])
 def test_everything_that_must_agree_changes_the_seed(change: str) -> None:
-    from airmixml.masks import keys
-
     seed = pair_seed(ALICE, 1, BOB.public, 2, ROUND)
     others = {
         "round": pair_seed(ALICE, 1, BOB.public, 2, bytes(32)),
         "identities": pair_seed(ALICE, 1, BOB.public, 3, ROUND),
-        "purpose": keys._agreed("channel", ALICE, 1, BOB.public, 2, ROUND),
+        "purpose": pair_seed(ALICE, 1, BOB.public, 2, ROUND, purpose="channel"),
         "order": pair_seed(ALICE, 2, BOB.public, 1, ROUND),
     }
     assert others[change] != seed
 
 
 def test_only_the_other_end_opens_a_parcel_unchanged() -> None:
-    key = channel_key(ALICE, 1, BOB.public, 2, ROUND)
-    assert key == channel_key(BOB, 2, ALICE.public, 1, ROUND)
+    key = pair_seed(ALICE, 1, BOB.public, 2, ROUND, purpose="channel")
+    assert key == pair_seed(BOB, 2, ALICE.public, 1, ROUND, purpose="channel")
     parcel = sealed(b"shares", key, 1, ROUND)
     assert opened(parcel, key, 1, ROUND) == b"shares"
     assert sealed(b"shares", key, 2, ROUND) != parcel  # no nonce serves twice
@@ -94,9 +91,9 @@ def test_only_the_other_end_opens_a_parcel_unchanged() -> None:
         with pytest.raises(ProtocolError, match="shares of worker 1"):
             opened(wrong, key, 1, ROUND)
     with pytest.raises(ProtocolError, match="another round"):
-        opened(parcel, channel_key(BOB, 2, ALICE.public, 1, bytes(32)), 1, bytes(32))
+        opened(parcel, pair_seed(BOB, 2, ALICE.public, 1, bytes(32), purpose="channel"), 1, bytes(32))
     with pytest.raises(ProtocolError):
-        opened(parcel, channel_key(KeyPair.generate(), 2, ALICE.public, 1, ROUND), 1, ROUND)
+        opened(parcel, pair_seed(KeyPair.generate(), 2, ALICE.public, 1, ROUND, purpose="channel"), 1, ROUND)
 
 
 def test_points_of_small_order_and_odd_identities_are_refused() -> None:

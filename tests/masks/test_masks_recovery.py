@@ -363,7 +363,7 @@ def test_a_symbol_is_masked_once_and_only_when_shares_are_held() -> None:
 
 def test_a_key_that_recovery_reveals_opens_no_parcel() -> None:
     """Were shares sealed with the mask key, whoever learns it could read those of the worker's own seed."""
-    from airmixml.masks.keys import channel_key, opened
+    from airmixml.masks.keys import opened
 
     party = revealed_round()
     parcels = party.workers[0].join(party.joined)
@@ -371,7 +371,7 @@ def test_a_key_that_recovery_reveals_opens_no_parcel() -> None:
     revealed, digest = party.workers[0]._mask_keys, party.joined.digest
     for public in (party.joined.announcements[other].channel_key, party.joined.announcements[other].mask_key):
         with pytest.raises(ProtocolError):
-            opened(parcels[other], channel_key(revealed, 0, public, other, digest), 0, digest)
+            opened(parcels[other], pair_seed(revealed, 0, public, other, digest, purpose="channel"), 0, digest)
 
 
 def test_a_wrong_share_is_left_out_and_many_are_noticed() -> None:

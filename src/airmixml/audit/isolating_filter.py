@@ -167,27 +167,26 @@ class FormedMasks:
 
     def self_mask(self, bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return the self mask of the audited worker, in sqrt(watts), or integers of so many bits; shape count."""
-        from airmixml.masks.expansion import self_mask, uniform_integers  # here: they need the extra "masks"
+        from airmixml.masks.expansion import self_mask  # here: it needs the extra "masks"
 
-        where = self._where(slot, first, count)
-        if bits:
-            return np.broadcast_to(uniform_integers(self.self_seed, *where, bits), (count,))
-        return np.broadcast_to(self_mask(self.self_seed, float(np.sqrt(self.masking.self_watts)), *where), (count,))
+        deviation = float(np.sqrt(self.masking.self_watts))
+        return np.broadcast_to(
+            self_mask(self.self_seed, deviation, *self._where(slot, first, count), bits=bits), (count,)
+        )
 
     def added(self, weights: dict[int, float], bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count.
 
         Of masks that are integers of so many ``bits`` it is the sum, modulo 2^64, over the seats that have weights.
         """
-        from airmixml.masks.expansion import edge_masks, integer_edge_masks  # here: they need the extra "masks"
+        from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
 
         where, deviation = self._where(slot, first, count), float(np.sqrt(self.masking.pair_watts))
         total: NDArray[Any] = np.zeros(where[-1], dtype=np.uint64 if bits else np.float64)
         for own, weight in weights.items():
-            if own in self.seeds and bits:
-                total += integer_edge_masks(own, self.seeds[own], bits, *where)
-            elif own in self.seeds:
-                total += weight * edge_masks(own, self.seeds[own], deviation, *where)
+            if own in self.seeds:
+                masks = edge_masks(own, self.seeds[own], deviation, *where, bits=bits)
+                total += masks if bits else weight * masks
         return np.broadcast_to(total, (count,))
 
 

@@ -1,21 +1,17 @@
 """A seed turned into masks: ChaCha20 (RFC 8439) to normal values or integers, with the same bits on every machine.
 
 The masks of two workers cancel only if both ends compute the same bits. Libraries for logarithm, sine and cosine differ
-in the last digit between systems, so nothing here calls them: only IEEE 754's own operations are used (+, -, x, / and
-square root, each rounded correctly on any machine), in an order that is part of the protocol. NumPy runs each as a
-pass of its own, so no compiler can fuse two of them. Tests pin the bits; changing any needs another ``keys.PROTOCOL``.
+in the last digit between systems, so only IEEE 754's own operations are used (+, -, x, / and square root, each rounded
+correctly on any machine), in an order that is part of the protocol. NumPy runs each as a pass of its own, so no
+compiler can fuse two of them. Tests pin the bits; changing any needs another ``keys.PROTOCOL``.
 
 Symbols are addressed, not drawn in turn: any block of a slot can be made alone. A key stream has a nonce of 96 bits, 4
 bytes for what it is used for and 8 for the slot, little end first; the 32-bit block counter limits a slot to 2^35
 normal values.
-
-On the edge between workers i and j the one with the smaller number adds the mask, the other subtracts it: m_ij = -m_ji,
-bit for bit. Two workers may share several masks, each with a seed of its own. Deviations are per real symbol. With b
-bits, masks are uniform modulo 2^b and hide perfectly.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -102,35 +98,38 @@ def stream_words(seed: bytes, use: Use, slot: int, first: int, count: int, width
     return np.frombuffer(made, dtype=f"<u{width}").astype(np.uint64)
 
 
-def self_mask(seed: bytes, deviation: float, slot: int, first: int, count: int) -> NDArray[np.float64]:
-    """Return b_i of a worker with this seed; shape count."""
+def self_mask(seed: bytes, deviation: float, slot: int, first: int, count: int, bits: int = 0) -> NDArray[Any]:
+    """Return a mask with this seed: normal of that deviation per real symbol, or uniform modulo 2^bits; shape count."""
+    if bits:
+        return uniform_integers(seed, slot, first, count, bits)
     return deviation * standard_normals(seed, slot, first, count)
 
 
 def edge_masks(
-    own: int, seeds: Mapping[int, Sequence[bytes]], deviation: float, slot: int, first: int, count: int
-) -> NDArray[np.float64]:
-    """Return sum_j m_ij over the edges of worker ``own``, whose seeds are given by the other end; shape count."""
-    return _over_edges(own, seeds, np.zeros(count), lambda seed: self_mask(seed, deviation, slot, first, count))
-
-
-def integer_edge_masks(
-    own: int, seeds: Mapping[int, Sequence[bytes]], bits: int, slot: int, first: int, count: int
-) -> NDArray[np.uint64]:
-    """Return sum_j m_ij modulo 2^bits over the edges of worker ``own``; shape count."""
-    total = np.zeros(count, dtype=np.uint64)  # modulo 2^64, so modulo 2^bits too
-    total = _over_edges(own, seeds, total, lambda seed: uniform_integers(seed, slot, first, count, bits))
-    return total & np.uint64((1 << bits) - 1)
-
-
-def _over_edges(
-    own: int, seeds: Mapping[int, Sequence[bytes]], total: NDArray[Any], mask: Callable[[bytes], NDArray[Any]]
+    own: int,
+    seeds: Mapping[int, Sequence[bytes]],
+    deviation: float,
+    slot: int,
+    first: int,
+    count: int,
+    bits: int = 0,
 ) -> NDArray[Any]:
-    """Return the total with the masks of all edges, those of smaller numbers with the opposite sign; same shape."""
+    """Return sum_j m_ij over the edges of worker ``own``, whose seeds are given by the other end; shape count.
+
+    On an edge the worker with the smaller number adds the mask, the other subtracts it: m_ij = -m_ji, bit for bit. Two
+    workers may share several masks, each with a seed of its own.
+    """
+    total: NDArray[Any] = np.zeros(count, dtype=np.uint64 if bits else np.float64)
     for other in sorted(seeds):
         for seed in seeds[other]:
-            total = total + mask(seed) if own < other else total - mask(seed)
-    return total
+            mask = self_mask(seed, deviation, slot, first, count, bits)
+            total = total + mask if own < other else total - mask
+    return reduced(total, bits)
+
+
+def reduced(total: NDArray[Any], bits: int) -> NDArray[Any]:
+    """Return a sum of masks, modulo 2^bits where they are integers; same shape."""
+    return total & np.uint64((1 << bits) - 1) if bits else total  # sums are modulo 2^64, so modulo 2^bits too
 
 
 def _nonce(use: Use, slot: int) -> bytes:

@@ -85,7 +85,19 @@ class MaskGraph:
         """The second largest eigenvalue of the adjacency matrix; the largest is k, of the constant vector."""
         if self.complete or self.seats < _LEAST_SEATS_OF_LANCZOS:
             return self._by_eigenvalues
-        return largest_centred_eigenvalue(self.adjacency, tolerance=0.03, vectors=_KRYLOV_VECTORS) * _RITZ_MARGIN
+        from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
+
+        adjacency = self.adjacency
+
+        def without_mean(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            summed = adjacency @ (vector.ravel() - vector.mean())
+            return np.asarray(summed - summed.mean())
+
+        operator = LinearOperator(adjacency.shape, matvec=without_mean, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(self.seats)
+        # Eigenvalues of a random graph lie close together: each further digit costs much.
+        how: dict[str, Any] = {"which": "LA", "ncv": _KRYLOV_VECTORS, "tol": 0.03, "return_eigenvectors": False}
+        return float(eigsh(operator, k=1, v0=start, **how)[0]) * _RITZ_MARGIN
 
     @cached_property
     def checked_eigenvalue(self) -> float:
@@ -127,23 +139,6 @@ class MaskGraph:
             return 0
         adjacency = self.adjacency
         return int(adjacency.power(2).sum(axis=1).max()) - self.degree
-
-
-def largest_centred_eigenvalue(adjacency: Any, *, tolerance: float, vectors: int | None = None) -> float:
-    """Return the largest eigenvalue of a sparse matrix on vectors that sum to zero, by Lanczos' method.
-
-    Those of a random graph lie close together: each further digit costs much. ``vectors`` are kept at a time.
-    """
-    from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
-
-    def without_mean(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        summed = adjacency @ (vector.ravel() - vector.mean())
-        return np.asarray(summed - summed.mean())
-
-    operator = LinearOperator(adjacency.shape, matvec=without_mean, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(adjacency.shape[0])
-    found = eigsh(operator, k=1, which="LA", v0=start, ncv=vectors, tol=tolerance, return_eigenvectors=False)
-    return float(found[0])
 
 
 @lru_cache(maxsize=8)

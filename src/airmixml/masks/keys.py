@@ -1,14 +1,10 @@
 """Keys that two workers share without meeting: X25519 agreement, HKDF-SHA256, Ed25519 signatures, ChaCha20.
 
-The only file that uses the package ``cryptography``.
+The only file that uses the package ``cryptography``. Sources: RFC 7748, RFC 5869, RFC 8032, RFC 8439.
 
 Each worker makes two X25519 key pairs for a round. Recovery may reveal the private *mask* key of a worker that is
 called absent. Its *channel* key, which hides the shares on their way, is never shared: were both one key, a party
 that learns it could read the shares of the worker's own seed as well, and so hold both of its secrets.
-
-A seed is derived from the secret that X25519 gives both ends, with everything that must agree in the derivation
-(``_bound``): protocol version, purpose, round, identities and public keys in the order of the identities. Two ends that
-disagree about any of these get unrelated seeds. Sources: RFC 7748, RFC 5869, RFC 8032, RFC 8439.
 """
 
 import secrets
@@ -90,15 +86,23 @@ def chacha20(key: bytes, first_block: int, nonce: bytes, count: int) -> bytearra
 
 
 def pair_seed(
-    own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes, number: int = 0
+    own: KeyPair,
+    own_identity: int,
+    other_public: bytes,
+    other_identity: int,
+    round_id: bytes,
+    number: int = 0,
+    purpose: Purpose = "mask",
 ) -> bytes:
-    """Return the seed, 32 bytes, of mask ``number`` (from 0 on) between two workers; both ends get the same."""
-    return _agreed("mask", own, own_identity, other_public, other_identity, round_id, number)
+    """Return 32 bytes that two workers share in a round: the seed of mask ``number``, or the key of their channel.
 
-
-def channel_key(own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes) -> bytes:
-    """Return the key, 32 bytes, of the channel between two workers in a round; both ends get the same."""
-    return _agreed("channel", own, own_identity, other_public, other_identity, round_id)
+    All that must agree enters the derivation: protocol version, purpose, round, identities and public keys in the order
+    of the identities. Two ends that disagree about any of these get unrelated bytes.
+    """
+    if own_identity == other_identity:
+        raise ProtocolError(f"identity = {own_identity} shares no key with itself; give each worker its own number")
+    bound = _bound(purpose, {own_identity: own.public, other_identity: other_public}, number)
+    return derive(own.shared_secret(other_public), salt=round_id, information=bound)
 
 
 def sealed(content: bytes, key: bytes, sender: int, round_id: bytes) -> bytes:
@@ -143,21 +147,6 @@ def _is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _agreed(
-    purpose: Purpose,
-    own: KeyPair,
-    own_identity: int,
-    other_public: bytes,
-    other_identity: int,
-    round_id: bytes,
-    number: int = 0,
-) -> bytes:
-    if own_identity == other_identity:
-        raise ProtocolError(f"identity = {own_identity} shares no key with itself; give each worker its own number")
-    bound = _bound(purpose, {own_identity: own.public, other_identity: other_public}, number)
-    return derive(own.shared_secret(other_public), salt=round_id, information=bound)
 
 
 def _bound(purpose: Purpose, public_keys: dict[int, bytes], number: int) -> bytes:

@@ -2,35 +2,24 @@
 
 A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets, one of each for every
 mask that they share with it: the seed of its own mask b_i, and its mask key, which gives all m_ij. After the slots the
-server names the absent workers. Neighbours then hand out shares of the seed of each present worker and of the key of
-each absent one, never both of the same worker. So the server can remove every mask that is left in the sum, and n_i
-from none (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
+server names the absent workers; neighbours then hand out shares of the seed of each present worker and of the key of
+each absent one, never both of the same worker (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
 ciphers, sign for an honest worker, or choose verifying keys. It can stop a round, and so choose among ``MOST_ROUNDS``
-graphs (``rounds``): any worker could spoil the sum anyway.
+graphs. All honest workers that answer agree on one list (see ``Rules``). What it learns of honest workers i:
 
-**What it learns**: all honest workers that answer agree on one list, because a list needs a quorum of signatures
-(see ``Rules``) and each worker signs one. Let P be the honest workers that the list calls present, A those it calls
-absent.
+- called present: b_i may become known, its mask key cannot. Unknown are n_i and the masks on edges within the present
+  honest P: S_P = sigma_s^2 I + sigma_e^2 L(graph on P), mu_i^2 = D^2 (S_P^-1)_ii.
+- called absent: its mask key may become known, b_i cannot: mu_i^2 = D^2 / (sigma_s^2 + sigma_b^2).
 
-- i in P: b_i may become known, its mask key cannot. Unknown to the adversary are n_i and the masks on edges within P:
-  S_P = sigma_s^2 I + sigma_e^2 L(graph on P), mu_i^2 = D^2 (S_P^-1)_ii, as if those in A had really been absent.
-- i in A: its mask key may become known, b_i cannot. S_ii = sigma_s^2 + sigma_b^2, mu_i^2 = D^2 / (sigma_s^2 +
-  sigma_b^2), whether it was not heard or was called absent by a server that heard it; a silent one loses nothing.
-- Secrets for which too few shares were handed out stay hidden, which only adds noise to the above.
+Choosing the list by what it has heard gains nothing over the worst list: what it learns about one worker comes in steps
+that are Gaussian given the earlier ones, with a variance that depends on the list alone, and such steps compose to the
+largest total mu (Smith, Thakurta 2022).
 
-The server may choose the list by what it has heard. That gains nothing over the worst list: what it learns about one
-worker comes in steps that are Gaussian given the earlier ones, with a variance that depends on the list alone, and such
-steps compose to the largest total mu (Smith, Thakurta 2022). So a statement against a lying server takes the largest
-mu over all lists that pass (``rules``); the mu of the list that was used is for absences that the server did
-not choose.
-
-Secrets are shared after Shamir (1979): any ``threshold`` of the holders can rebuild a secret, fewer learn nothing about
-it. The field is that of the smallest prime above 2^256, so that every secret of 32 bytes is a number of it; the holder
-in place h gets the value of the dealer's polynomial at h + 1. A secret that is rebuilt is checked against a public key
-or commitment.
+Secrets are shared after Shamir (1979) in the field of the smallest prime above 2^256; the holder in place h gets the
+value of the dealer's polynomial at h + 1. A secret that is rebuilt is checked against a public key or commitment.
 """
 
 import secrets
@@ -40,12 +29,11 @@ from enum import IntEnum
 from hashlib import sha256
 from typing import Any, Final, NoReturn
 
-import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, channel_key, opened, sealed, signature
+from airmixml.masks.expansion import edge_masks, reduced, self_mask
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, opened, pair_seed, sealed, signature
 from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -116,30 +104,6 @@ class Answer:
 def seed_commitment(seed: bytes) -> bytes:
     """Return what a worker publishes about the seed of its own mask, and nobody can open but by the seed."""
     return sha256(PROTOCOL + b" seed\0" + seed).digest()
-
-
-@dataclass(frozen=True)
-class MaskLaw:
-    """Masks of some symbols: Gaussian, or with ``rules.bits`` uniform modulo 2^bits."""
-
-    rules: Rules
-    where: tuple[int, int, int]  # slot, first symbol, count
-
-    def own(self, seed: bytes) -> NDArray[Any]:
-        """Return a worker's own mask; shape count."""
-        if self.rules.bits:
-            return uniform_integers(seed, *self.where, self.rules.bits)
-        return self_mask(seed, self.rules.self_deviation, *self.where)
-
-    def of_edges(self, own: int, seeds: Mapping[int, Sequence[bytes]]) -> NDArray[Any]:
-        """Return the sum of the masks of worker ``own`` on edges with these seeds; shape count."""
-        if self.rules.bits:
-            return integer_edge_masks(own, seeds, self.rules.bits, *self.where)
-        return edge_masks(own, seeds, self.rules.mask_deviation, *self.where)
-
-    def reduced(self, total: NDArray[Any]) -> NDArray[Any]:
-        """Return a sum of masks, modulo 2^bits; shape count."""
-        return total & np.uint64((1 << self.rules.bits) - 1) if self.rules.bits else total
 
 
 class RecoveringWorker:
@@ -228,7 +192,8 @@ class RecoveringWorker:
         own, round_id = self.identity, joined.digest
         publics = {other: joined.announcements[other].channel_key for other in shares}
         self._channels = {
-            other: channel_key(self._channel_keys, own, public, other, round_id) for other, public in publics.items()
+            other: pair_seed(self._channel_keys, own, public, other, round_id, purpose="channel")
+            for other, public in publics.items()
         }
         return {other: sealed(content, self._channels[other], own, round_id) for other, content in shares.items()}
 
@@ -258,11 +223,6 @@ class RecoveringWorker:
         under one mask would show their difference. All slots are sent in one round: the same values under several masks
         would be released as often.
         """
-        law = MaskLaw(self._rules, self._go_on(slot, first, count))
-        return law.reduced(law.own(self._own_seed) + law.of_edges(self.identity, self._edge_seeds))
-
-    def _go_on(self, slot: int, first: int, count: int) -> tuple[int, int, int]:
-        """Return the symbols; refuse those that were masked before, or in another round."""
         self._expect(Step.READY)
         if slot not in self._slots:
             raise ProtocolError(
@@ -273,7 +233,10 @@ class RecoveringWorker:
         if (slot, first) < self._next_symbol:
             raise ProtocolError(f"symbol {first} of slot {slot} was masked before; go on at {self._next_symbol}")
         self._next_symbol = (slot, first + count)
-        return slot, first, count
+        rules = self._rules
+        own = self_mask(self._own_seed, rules.self_deviation, slot, first, count, rules.bits)
+        edges = edge_masks(self.identity, self._edge_seeds, rules.mask_deviation, slot, first, count, rules.bits)
+        return reduced(own + edges, rules.bits)
 
     def agree(self, absent: Iterable[int]) -> bytes:
         """Return this worker's signature under the list of absent workers, or refuse the list. It signs one."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
+from airmixml.masks.expansion import edge_masks, reduced, self_mask
 from airmixml.masks.keys import KeyPair
-from airmixml.masks.recovery import SHARE_BYTES, Answer, MaskLaw, rebuild, seed_commitment
+from airmixml.masks.recovery import SHARE_BYTES, Answer, rebuild, seed_commitment
 from airmixml.masks.rounds import Round
 
 
@@ -48,13 +49,13 @@ class RecoveryServer:
 
     def correction(self, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return what the masks leave in the sum of the present workers' symbols, to be subtracted; shape count."""
-        law = MaskLaw(self._round.rules, (slot, first, count))
-        total = np.zeros(count, dtype=np.uint64 if law.rules.bits else np.float64)  # modulo 2^64, so modulo 2^bits too
+        rules = self._round.rules
+        total: NDArray[Any] = np.zeros(count, dtype=np.uint64 if rules.bits else np.float64)
         for seed in self._own_seeds.values():
-            total += law.own(seed)
+            total += self_mask(seed, rules.self_deviation, slot, first, count, rules.bits)
         for absent, seeds in self._left_seeds.items():  # the other ends have the opposite sign
-            total -= law.of_edges(absent, seeds)
-        return law.reduced(total)
+            total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count, rules.bits)
+        return reduced(total, rules.bits)
 
     @property
     def _needed(self) -> list[int]:

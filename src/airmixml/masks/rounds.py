@@ -2,24 +2,14 @@
 
 A round is the slots for which it is decided once who was absent; its keys are used for nothing else. Everything here is
 public, and every worker checks it for itself. ``verifying_keys`` must be those of the worker's own directory: a server
-that may invent workers can surround anyone with its own.
-
-Nobody chooses the graph. Each worker commits to a nonce in its announcement, and reveals it when it has seen all
-announcements, for this set of them alone: its signature names their digest, ``transcript``. All nonces together give
-the seed. Commitments bind, so nobody can choose a nonce by those of others; one honest nonce makes the seed random. The
-round needs every nonce: with all but some there would be a choice of graphs. Workers whom the server shows different
-announcements sign different transcripts, and refuse each other's reveals.
-
-What is left is to stop a round whose graph one dislikes. The next one has another name, new keys and new nonces, and
-workers take part in ``MOST_ROUNDS`` at most; the probability that statements name is that of all of them. Workers send
-the slots in one of these rounds: twice under different masks would be two releases. A worker's own ledger remembers
-which rounds it began (``deploy.spending``), also when it is started again.
+that may invent workers can surround anyone with its own. Nobody chooses the graph: docs/trust.md says how workers
+commit to nonces and reveal them, and what a party gains that stops rounds.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
@@ -77,19 +67,6 @@ class Reveal:
         return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
-def _once(check: Callable[["Round"], None]) -> Callable[["Round"], None]:
-    """Run a check of a round unless it has passed: where one process plays many workers, they share the round."""
-
-    @wraps(check)
-    def checked(self: "Round") -> None:
-        passed = vars(self).setdefault("passed", set())
-        if check.__name__ not in passed:
-            check(self)
-            passed.add(check.__name__)
-
-    return checked
-
-
 @dataclass(frozen=True)
 class Round:
     """The workers of a round, their keys and, once all nonces are revealed, the graph of their masks."""
@@ -140,9 +117,13 @@ class Round:
             whole.update(b"".join(map(identity_bytes, neighbours)))
         return whole.digest()
 
-    @_once
     def check_announcements(self) -> None:
-        """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
+        """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed.
+
+        Where one process plays many workers they share the round, which is checked once.
+        """
+        if "announcements_pass" in vars(self):
+            return
         if set(self.announcements) != set(self.verifying_keys):
             raise ProtocolError("announcements and verifying_keys must name the same workers; send them again")
         if len(self.announcements) != self.rules.workers:
@@ -159,6 +140,7 @@ class Round:
             signed = is_signed(announced.statement(self.run), announced.signed, self.verifying_keys[other])
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
+        vars(self)["announcements_pass"] = True
 
     def check_directory(self, directory: Mapping[int, bytes]) -> None:
         """Refuse verifying keys that are not those of a worker's own directory."""
@@ -169,9 +151,10 @@ class Round:
                     "agree on rules without that worker"
                 )
 
-    @_once
     def check(self) -> None:
-        """Refuse nonces that were not committed to, and a graph of them that does not keep to the rules."""
+        """Refuse nonces that were not committed to, and a graph of them that does not keep to the rules; once."""
+        if "passes" in vars(self):
+            return
         missing = sorted(set(self.announcements) - set(self.reveals))
         if missing:
             raise ProtocolError(
@@ -195,6 +178,7 @@ class Round:
                 f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "
                 f"{self.rules.second_eigenvalue:.4g}; start the round again"
             )
+        vars(self)["passes"] = True
 
     def check_reveal(self, reveal: Reveal, other: int) -> None:
         """Refuse a nonce that this worker was not committed to, or did not reveal for these announcements."""
@@ -248,11 +232,7 @@ class Round:
     def signers(self, absent: Collection[int], signatures: Mapping[int, bytes]) -> int:
         """Return how many workers have signed this list of absent workers."""
         statement, keys = self.list_statement(absent), self.verifying_keys
-        known = vars(self).get("signers_known")
-        if known is None or known[0] is not signatures or known[1] != statement:
-            count = sum(each in keys and is_signed(statement, signatures[each], keys[each]) for each in signatures)
-            known = vars(self)["signers_known"] = (signatures, statement, count)
-        return int(known[2])
+        return sum(each in keys and is_signed(statement, signatures[each], keys[each]) for each in signatures)
 
     def list_statement(self, absent: Collection[int]) -> bytes:
         """Return what workers sign."""
