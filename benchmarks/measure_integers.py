@@ -26,7 +26,7 @@ from airmixml.edge.models import class_scores
 from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.integer_noise import variance_for_target
+from airmixml.integers.integer_noise import SumTarget
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
@@ -111,7 +111,8 @@ def main() -> None:
         for bits, code in codes.items():
             row: dict[str, Any] = {"epsilon": epsilon, "bits": bits, "norm_in_steps": code.steps}
             try:
-                share = variance_for_target(code, epsilon=epsilon, delta=delta) / workers
+                sizes = {"numbers": code.numbers, "norm": norm, "workers": workers, "carriers": workers}
+                share = SumTarget(**sizes, epsilon=epsilon, delta=delta).honest_variance(code) / workers
                 mechanism = IntegerNoise(code=code, workers=workers, variance_per_worker=share)
             except AirMixError as problem:
                 rows.append({**row, "refused": str(problem)})

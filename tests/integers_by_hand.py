@@ -9,7 +9,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
-from airmixml.integers.integer_noise import IntegerNoise, variance_for_target
+from airmixml.integers.integer_noise import IntegerNoise, SumTarget
 from airmixml.integers.rounding import IntegerCode, Residues, reduce
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.privacy.gaussian import gaussian_epsilon
@@ -31,7 +31,8 @@ def calibrated(
     code: IntegerCode, *, workers: int, epsilon: float, delta: float, honest: int = 0, distance: float = 1.0
 ) -> IntegerNoise:
     """The least noise with which so many honest workers (0: all) have that epsilon at delta."""
-    total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=distance)
+    sizes = {"numbers": code.numbers, "norm": code.norm, "workers": workers, "carriers": honest or workers}
+    total = SumTarget(**sizes, epsilon=epsilon, delta=delta, distance=distance).honest_variance(code)
     return IntegerNoise(code=code, workers=workers, variance_per_worker=total / (honest or workers))
 
 

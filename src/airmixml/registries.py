@@ -40,9 +40,10 @@ ENCODERS: Final = Registry(
     places=_in(
         "airmixml.workers",
         "encoder: scale clip",
-        "encoders.random_features: dct projection",
+        "encoders.images: dct",
+        "encoders.random_features: projection",
         "encoders.images: convolution gradients cells",
-        "encoders.random_features: windows",
+        "encoders.series: windows",
         "encoder: embeddings",
         "encoders.random_features: mixed",
     ),

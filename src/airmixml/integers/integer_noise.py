@@ -137,23 +137,6 @@ class IntegerNoise:
         }
 
 
-def variance_for_target(
-    code: IntegerCode,
-    *,
-    epsilon: float,
-    delta: float,
-    distance: float = 1.0,
-    sums: int = 1,
-    share: float = 1.0,
-    rounded: int = 0,
-) -> float:
-    """Return the least variance of honest noise in a sum, in squared steps; see ``SumTarget``."""
-    aim = epsilon * (1.0 - 4.0 * _MARGIN)
-    mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(share / sums)
-    cut = log_cut(rounded or sums * code.numbers, aim, delta)
-    return rounded_variance_for(mu / (distance * code.steps), cut) * (1.0 + _MARGIN)
-
-
 def integers_in_words(facts: Mapping[str, Any]) -> str:
     """Return how sums of integers are taken, from the facts of a report or a plan."""
     rounding = f"rounding is {facts['rounding_share']:.1%} of the noise in the sum"
@@ -193,6 +176,13 @@ class SumTarget:
         mu = gaussian_mu(self.epsilon, self.delta) / (self.distance * self.norm)
         return self.participations / (self.share * mu**2) * self.workers / self.carriers
 
+    def honest_variance(self, code: IntegerCode) -> float:
+        """Return the least variance of honest noise in a sum, in squared steps of a code."""
+        aim = self.epsilon * (1.0 - 4.0 * _MARGIN)
+        mu = gaussian_mu(aim, self.delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(self.share / self.participations)
+        cut = log_cut(self.rounded or self.participations * self.numbers, aim, self.delta)
+        return rounded_variance_for(mu / (self.distance * code.steps), cut) * (1.0 + _MARGIN)
+
 
 def fitted(target: SumTarget, bits: int = 0, range_in_deviations: float = 0.0) -> IntegerNoise:
     """Return step and noise for so many bits (0: as few as leave hardly more noise than real numbers).
@@ -204,19 +194,15 @@ def fitted(target: SumTarget, bits: int = 0, range_in_deviations: float = 0.0) -
         found = _with_bits(target, bits, range_in_deviations)
         if found is None:
             least = next((b for b in range(bits, LARGEST_BITS + 1) if _with_bits(target, b, range_in_deviations)), 0)
-            mend = f"must be at least {least}, or 0, which takes {_few_enough(target, range_in_deviations).code.bits}"
+            mend = f"must be at least {least}, or 0, which takes the fewest that are enough"
             raise PrivacyError(
                 f"privacy.modulus_bits = {bits}: sums of {target.workers:,} workers with their noise would wrap "
                 f"around; {mend if least else 'no number of bits will do: use fewer workers or a larger epsilon'}"
             )
         return found
-    return _few_enough(target, range_in_deviations)
-
-
-def _few_enough(target: SumTarget, range_in_deviations: float) -> IntegerNoise:
     best = None
-    for bits in range(2, LARGEST_BITS + 1):
-        found = _with_bits(target, bits, range_in_deviations)
+    for enough in range(2, LARGEST_BITS + 1):
+        found = _with_bits(target, enough, range_in_deviations)
         if found is not None and (best is None or found.sum_variance < best.sum_variance):
             best = found
             if found.sum_variance <= _ENOUGH * target.gaussian_variance:
@@ -242,16 +228,7 @@ def _with_bits(target: SumTarget, bits: int, range_in_deviations: float) -> Inte
         bits=bits,
     )
     for _ in range(_MOST_ROUNDS):
-        needed = variance_for_target(
-            code,
-            epsilon=target.epsilon,
-            delta=target.delta,
-            distance=target.distance,
-            sums=target.participations,
-            share=target.share,
-            rounded=target.rounded,
-        )
-        total = target.workers / target.carriers * needed
+        total = target.workers / target.carriers * target.honest_variance(code)
         if not math.isfinite(total) or code.steps < FEWEST_STEPS:
             return None
         held = largest / code.step + skellam_tail(total + target.workers / 4.0, chance_bits)

@@ -3,14 +3,8 @@
 A vector v with ||v|| <= D is divided by a step, and u = v / step is cut off, towards zero, to a grid of 2^-32. Then
 z = floor(u + r) for r uniform on that grid, in integer arithmetic: z has exactly the mean u. The norm is checked on the
 grid, with a margin for the check's own floats; a longer vector is shortened. So ||u|| <= D / step holds whatever the
-input, and skellam.py says what that is worth. The random words must be secret, like the noise.
-
-Sums are taken modulo 2^b, and so are masks: workers i and j that share an edge of a graph share a seed, from which both
-draw the same uniform word for every number; one adds it, the other subtracts it. For honest workers whose graph is
-connected, what they send is uniform over all vectors with their sum: an adversary who hears every worker, colluders
-included, learns that sum and nothing else, so no term for the masks enters epsilon. Where colluders (or absent workers,
-whose seeds were revealed) disconnect the graph, the sum of each part is learned, and the noise of the smallest part
-alone hides its members. With seeds from a key agreement the guarantee is computational.
+input, and skellam.py says what that is worth. The random words must be secret, like the noise. Sums, and masks, are
+taken modulo 2^b (docs/trust.md).
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
 """What Skellam noise hides: at least as much as Gaussian noise of nearly the same variance, in any dimension.
 
-A Skellam number of variance V is the difference of two Poisson numbers of mean V / 2. Sums of independent ones are
-Skellam, so that the noise of n workers with V each is exactly one of variance n V. Its chances are
-p_t = exp(-V) I_t(V), t an integer.
+A Skellam number of variance V is the difference of two Poisson numbers of mean V / 2; the noise of n workers with V
+each is exactly one of variance n V. Its chances are p_t = exp(-V) I_t(V), t an integer. docs/proofs/skellam.md has
+proofs.
 
 Theorem 1. Adding such noise to every number of a vector of integers is mu-GDP (Dong, Roth and Su 2022) between vectors
-at Euclidean distance s, with
-
-    mu = s m(V),    m(V) = 2 Phi^-1((1 + p_0) / 2) = sqrt(8) erfinv(exp(-V) I_0(V)) ~ V^-1/2 (1 + 1 / (6 V)).
-
-No l1 norm and no dimension enter, unlike in the Renyi bound of Agarwal, Kairouz and Liu (2021). m(V) is the least
-such number, since one threshold on one number attains it.
+at Euclidean distance s, with mu = s m(V), m(V) = 2 Phi^-1((1 + p_0) / 2) = sqrt(8) erfinv(exp(-V) I_0(V)).
 
 Theorem 2. Let vectors of real numbers at distance s be rounded to integers first, each number up or down at random
 with the chances that keep its mean. Then their d numbers with noise are mu-GDP up to a total variation distance of
-d eta on either side, for any eta > 0, with
-
-    mu = s m (e^(G m) - 1) / (G m),    G = m - Phi^-1(eta).
-
-So rounding costs next to nothing where the noise is many steps wide, although it makes vectors longer, by as much as
-d / 4 in their squared norm: where one worker rounds to is itself random. docs/proofs/skellam.md has both proofs.
+d eta on either side, for any eta > 0, with mu = s m (e^(G m) - 1) / (G m), G = m - Phi^-1(eta).
 """
 
 import math

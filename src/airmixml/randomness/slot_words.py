@@ -164,12 +164,19 @@ def log_gammas(
     chances = _leading_bits(words[..., 1], 32), words[..., 1] & 0xFFFFFFFF
     base = 1.0 + c * normals[0]
     flat = base.view(-1)
-    left = torch.nonzero(~_surely_accepted(normals[0], chances[0])).T
+    # Which the full test would accept, as a bound without logarithms tells of nearly all.
+    surely = chances[0].double().mul_(2.0**-32) < 1.0 - _SQUEEZE * normals[0].square().square_()
+    left = torch.nonzero(~surely).T
     left = left[0] * columns + left[1]
     drawn, chance, attempt = normals[0].view(-1)[left], chances[0].reshape(-1)[left], 1
     while True:
         column = left % columns
-        rejected = ~_accepted(drawn, flat[left], chance, d[column])
+        tried, scale = flat[left], d[column]
+        # Accepted are base above 0 and ln U below x^2 / 2 + d - d base^3 + d ln base^3. Of large shapes all but one in
+        # d would be, and the terms of the bound cancel to nothing.
+        bound = 0.5 * drawn.square() + scale * (1.0 - tried**3 + 3.0 * torch.log(tried.clamp(min=1e-300)))
+        below = (chance.double().add_(0.5).mul_(2.0**-32).log_() < bound) | (scale > _LARGE_SHAPE)
+        rejected = ~((tried > 0.0) & below)
         left, column = left[rejected], column[rejected]
         if not len(left):
             break
@@ -185,19 +192,6 @@ def log_gammas(
         boost = uniforms(words[..., 2]).log_().div_(torch.where(small, shape, 1.0))
         logarithms = torch.where(small, logarithms + boost, logarithms)
     return logarithms
-
-
-def _surely_accepted(normal: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
-    """Return which values the full test would accept, as a bound without logarithms tells of nearly all."""
-    return chance.double().mul_(2.0**-32) < 1.0 - _SQUEEZE * normal.square().square_()
-
-
-def _accepted(normal: torch.Tensor, base: torch.Tensor, chance: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
-    """Return which d base^3 are accepted: base above 0 and ln U below x^2 / 2 + d - d base^3 + d ln base^3."""
-    log_chance = chance.double().add_(0.5).mul_(2.0**-32).log_()
-    bound = 0.5 * normal.square() + d * (1.0 - base**3 + 3.0 * torch.log(base.clamp(min=1e-300)))
-    # Of large shapes all but one in d would be, and the terms of the bound cancel to nothing.
-    return (base > 0.0) & ((log_chance < bound) | (d > _LARGE_SHAPE))
 
 
 def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -320,53 +314,35 @@ def _groups_of(slots: range, per_slot: int) -> range:
 
 
 def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
-    """Draw the scheduled workers of each slot in random order; slots x scheduled."""
+    """Draw the scheduled workers of each slot in random order; slots x scheduled.
+
+    Few of many are the first distinct values of a sequence of independent draws, which is exactly uniform; else every
+    worker gets a random number and the smallest are taken, a few slots at a time to save memory.
+    """
     if scheduled * 4 > workers:
-        return _with_smallest_numbers(slots, scheduled, workers, source)
-    return _first_distinct(slots, scheduled, workers, source)
-
-
-def _with_smallest_numbers(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
-    """Give every worker a random number and take the smallest, in order; a few slots at a time to save memory."""
-    at_once = max(1, _DENSE_CELLS // workers)
-    chosen = [
-        uniforms(source.words(slots[first : first + at_once], workers)).topk(scheduled, dim=1, largest=False).indices
-        for first in range(0, len(slots), at_once)
-    ]
-    return torch.cat(chosen)
-
-
-def _first_distinct(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
-    """Take the first ``scheduled`` distinct values of a sequence of independent draws, which is exactly uniform."""
+        at_once = max(1, _DENSE_CELLS // workers)
+        parts = (slots[first : first + at_once] for first in range(0, len(slots), at_once))
+        return torch.cat(
+            [uniforms(source.words(some, workers)).topk(scheduled, dim=1, largest=False).indices for some in parts]
+        )
     chosen = integers_below(source.words(slots, scheduled), workers)
-    unfinished = torch.nonzero(_has_repeats(chosen))[:, 0]
+    if chosen.device.type == "cpu":  # NumPy sorts short rows of short integers six times faster
+        ascending = torch.from_numpy(np.sort(chosen.to(torch.int32).numpy(), axis=1))
+    else:
+        ascending = chosen.sort(dim=1).values
+    unfinished = torch.nonzero((ascending[:, 1:] == ascending[:, :-1]).any(dim=1))[:, 0]
     drawn, attempt = chosen[unfinished], 0
     while len(unfinished):
         attempt += 1
         places = unfinished[:, None] * scheduled + torch.arange(scheduled, device=source.device)
         more = integers_below(source.words_at(slots, scheduled, places, attempt), workers)
         drawn = torch.cat([drawn, more], dim=1)
-        new = _first_occurrences(drawn)
-        order = new.cumsum(dim=1)
+        ascending, order = drawn.sort(dim=1, stable=True)
+        repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
+        repeated.scatter_(1, order[:, 1:], ascending[:, 1:] == ascending[:, :-1])
+        order = (~repeated).cumsum(dim=1)
         complete = order[:, -1] >= scheduled
-        wanted = new[complete] & (order[complete] <= scheduled)
+        wanted = ~repeated[complete] & (order[complete] <= scheduled)
         chosen[unfinished[complete]] = drawn[complete][wanted].reshape(-1, scheduled)
         unfinished, drawn = unfinished[~complete], drawn[~complete]
     return chosen
-
-
-def _has_repeats(drawn: torch.Tensor) -> torch.Tensor:
-    """Return which rows hold a value twice; shape rows."""
-    if drawn.device.type == "cpu":  # NumPy sorts short rows of short integers six times faster
-        ascending = torch.from_numpy(np.sort(drawn.to(torch.int32).numpy(), axis=1))
-    else:
-        ascending = drawn.sort(dim=1).values
-    return (ascending[:, 1:] == ascending[:, :-1]).any(dim=1)
-
-
-def _first_occurrences(drawn: torch.Tensor) -> torch.Tensor:
-    """Mark the first occurrence of each value in its row; same shape."""
-    ascending, order = drawn.sort(dim=1, stable=True)
-    repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
-    repeated.scatter_(1, order[:, 1:], ascending[:, 1:] == ascending[:, :-1])
-    return ~repeated

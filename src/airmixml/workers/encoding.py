@@ -57,8 +57,9 @@ def encode(
         _check_rows_alone(workers, unit_inputs.shape[1], image_shape, streams)
     features = _features(workers, unit_inputs, image_shape, streams, device)
     counted = encoder.feature_count(workers, unit_inputs.shape[1])
-    _check_shapes(workers, features, (len(unit_inputs), counted if not encoder.bounds_norm else features.shape[-1]))
     if not encoder.bounds_norm:
+        if features.shape[1] != counted:
+            raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
         return features, 0
     first, second = public_means(workers, unit_inputs, image_shape, streams)
     mix = _after_centring(workers, streams)
@@ -69,7 +70,8 @@ def encode(
         if mix is not None:
             rows = mix(_less(rows, first, own=workers.centre in ("own", "private")))
         rows = _less(rows, second, own=workers.centre == "own")
-        _check_shapes(workers, rows, (len(rows), counted))
+        if rows.shape[1] != counted:
+            raise _contradiction(workers, f"{rows.shape[1:]} features, not as many as feature_count says")
         return (bound_norms if workers.centre == "private" else finish_encoding)(workers, rows)
 
     return _in_blocks(finish, features)
@@ -190,11 +192,6 @@ def _check_rows_alone(workers: Workers, inputs: int, image_shape: ImageShape, st
     allowed = 1e-3 * np.ptp(together, axis=0) + 1e-5 * np.abs(together).max(axis=0)
     if (np.abs(np.concatenate(alone) - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
         raise _contradiction(workers, "a row other features among other rows than alone")
-
-
-def _check_shapes(workers: Workers, features: Singles, declared: tuple[int, int]) -> None:
-    if features.shape != declared:
-        raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
 
 
 def _contradiction(workers: Workers, what: str, mend: str = "correct that encoder") -> PluginError:

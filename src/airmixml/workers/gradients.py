@@ -1,17 +1,14 @@
 """Workers that send gradients: the server broadcasts a linear model, each worker sends the gradient of its own loss.
 
 With the scores s = W^T x + b the gradient of a row's loss with respect to W is x e^T, e the error of what the model
-predicts (``Broadcast.errors``): softmax(s) - l for classes, the logistic function of s less 0 or 1 for each of several
-labels, s - l for targets. A worker shortens the gradient to the norm C that the server broadcasts with the model, and
-sends it in units of C, as large as a vector of moments can be:
+predicts (``Broadcast.errors``). A worker shortens it to the norm C that the server broadcasts with the model, and sends
+it in units of C, as large as a vector of moments can be, whatever the clip:
 
     v = S / C * g * min(1, C / ||g||),    S^2 = ||x||^4 + w^2 ||x||^2 at most.
 
-So a slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
-with several rows shortens the gradient of each, so that a row has no more than its part, then their sum to what
-``rows_bound`` rows can have, and divides it by them.
-Symbols of one output are sent one after the other: the noise of neighbouring symbols may be alike or opposite on a real
-air, and that of different classes, whose differences matter, should not be.
+A worker with several rows shortens the gradient of each, then their sum to what ``rows_bound`` rows can have, and
+divides it by them. Symbols of one output are sent one after the other: the noise of neighbouring symbols may be alike
+or opposite on a real air, and that of different classes, whose differences matter, should not be.
 """
 
 from __future__ import annotations

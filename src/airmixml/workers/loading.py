@@ -94,10 +94,11 @@ def load_dataset(
     holding.setdefault("test_holders", len(test_labels))
     if workers.classes:  # a row of no declared class is not scored
         test_inputs, test_labels = (part[test_labels != ABSENT] for part in (test_inputs, test_labels))
-    scaled_train, clipped_in_train = scale(train_inputs)
-    scaled_test, clipped_in_test = scale(test_inputs)
-    encoded_train, shortened = encode(workers, scaled_train, image_shape=image_shape, streams=streams, device=device)
-    encoded_test, _ = encode(workers, scaled_test, image_shape=image_shape, streams=streams, device=device)
+    (scaled_train, clipped_in_train), (scaled_test, clipped_in_test) = scale(train_inputs), scale(test_inputs)
+    (encoded_train, shortened), (encoded_test, _) = (
+        encode(workers, scaled, image_shape=image_shape, streams=streams, device=device)
+        for scaled in (scaled_train, scaled_test)
+    )
     return DataSet(
         name=raw.name,
         train_inputs=encoded_train,

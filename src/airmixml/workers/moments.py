@@ -2,10 +2,8 @@
 
 A symbol is the product of a left number of a row with a right one, added up over the rows that a worker holds. All
 workers together are then one matrix product, and no vector of a single worker is formed. On an air that is not ideal
-weights differ from piece to piece of a slot. Each left number is weighted for each piece in which it occurs, which are
-few, since the products of one number are sent one after the other. One matrix product of all weighted left numbers with
-all right ones holds every symbol, and much else where pieces are short: then right numbers are taken a tile at a time,
-with the left numbers that meet them.
+weights differ from piece to piece of a slot: each left number is weighted for each piece in which it occurs, which are
+few. Where pieces are short, right numbers are taken a tile at a time, with the left numbers that meet them.
 """
 
 from __future__ import annotations

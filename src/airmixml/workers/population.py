@@ -1,10 +1,8 @@
 """The workers of one run: which rows each holds, whose they are, where each stands; what a scenario leaves to the data.
 
-Label-skewed: every worker holds as many rows, and the classes of each worker follow shares of its own, drawn from a
-symmetric Dirichlet distribution. Size-skewed: every worker holds a row, and the remaining rows go to workers with such
-shares, so that some hold many and most hold few. A small concentration is far from equal, a large one nearly equal.
-
-The number of rows counts as public, as it does in every statement: a worker knows how many others there are.
+Label-skewed: every worker holds as many rows, in classes by shares of its own, drawn from a symmetric Dirichlet
+distribution. Size-skewed: every worker holds a row, and the remaining rows go to workers with such shares. The number
+of rows counts as public, as it does in every statement.
 """
 
 from dataclasses import dataclass
@@ -131,10 +129,6 @@ class Population:
         return int(self.distance_metres.shape[0])
 
 
-def _drawn(workers: Workers, available: int, drawing: np.random.Generator) -> Integers:
-    return drawing.integers(0, available, size=workers.count, dtype=np.int64)
-
-
 def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Population:
     """Place the workers and give each one sample of the pool (its data, or the number of its samples), or several rows.
 
@@ -164,7 +158,7 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
             )
         sample_index = drawing.permutation(available)[: workers.count].astype(np.int64)
     else:
-        sample_index = _drawn(workers, available, drawing)
+        sample_index = drawing.integers(0, available, size=workers.count, dtype=np.int64)
     found = None if isinstance(pool, int) or pool.holders is None else pool.holders
     holdings = None if found is None else gather_rows(found, available, workers.max_rows, drawing)
     return Population(distance_metres=distance_metres, sample_index=sample_index, holdings=holdings)
@@ -258,7 +252,8 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         available, _ = _pool_and_inputs(workers, None, silent, True)
     except DataError:
         return None
-    held = _drawn(workers, available, Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER))
+    drawing = Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER)
+    held = drawing.integers(0, available, size=workers.count, dtype=np.int64)
     return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 

@@ -1,12 +1,9 @@
 """The symbols that a worker sends in a slot: how many there are, how large they can be together, and what they cost.
 
 A worker sends its encoded input x (d numbers) beside its label l with ||l|| <= 1, weighted by w: the vector (x, w l).
-Or it sends their products, from which a server that sees only sums can learn: (svec(x x^T), w x l^T). The matrix x x^T
-is symmetric, so every product of two different numbers is sent once, times sqrt(2): then ||svec(x x^T)|| = ||x||^2. A
-worker with several rows sends the sum of their products, shortened to what a single row's norm can be.
-
-The privacy guarantee rests on what an encoder declares. Two bounds hold for every input, whatever the data set: on
-||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement moves).
+Or it sends their products, (svec(x x^T), w x l^T), every product of two different numbers once, times sqrt(2): then
+||svec(x x^T)|| = ||x||^2. The privacy guarantee rests on what an encoder declares: two bounds that hold for every
+input, on ||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement moves).
 """
 
 import math

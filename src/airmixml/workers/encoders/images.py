@@ -1,8 +1,7 @@
-"""``convolution``, ``gradients`` and ``cells``: what is seen around some places of an image.
+"""``convolution``, ``gradients`` and ``cells``, what is seen around some places of an image; and ``dct``.
 
-``cells`` is for images of any kind. Unlike ``gradients``, which is made for strokes, nothing is straightened, and what
-is bright or coloured counts beside what has an edge. Chosen on held-out training images of Fashion-MNIST
-(docs/beyond.md).
+``cells`` is for images of any kind: unlike with ``gradients``, which is made for strokes, nothing is straightened, and
+what is bright or coloured counts beside what has an edge (docs/beyond.md).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Singles
+from airmixml.arrays import ImageShape, Singles, planes
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders import random_features
@@ -159,6 +158,34 @@ class Cells(ImageEncoder):
         return random_features.waves_cost(_CELL_NUMBERS, self.feature_count(workers, input_dim), operations)
 
 
+class Cosines(random_features.Linear):
+    """Cosine coefficients, of rows and columns of an image together; all of them would keep every norm."""
+
+    about = "cosine coefficients of lowest frequency"
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        return min(super().feature_count(workers, input_dim), input_dim)
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        """Return the coefficients by frequency, rows first among equals, channels alike; samples x features."""
+        from scipy.fft import dctn
+
+        channels, height, width = planes(image_shape or (1, unit_inputs.shape[1]))
+        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width)
+        frequency = np.tile(frequency.ravel(), channels)
+        lowest = np.argsort(frequency, kind="stable")[: self.feature_count(workers, unit_inputs.shape[1])]
+        parts = [
+            dctn(some.reshape(-1, channels, height, width), axes=(2, 3), norm="ortho").reshape(len(some), -1)[:, lowest]
+            for some in np.array_split(unit_inputs, max(1, len(unit_inputs) // random_features.ROWS_AT_ONCE))
+        ]
+        return np.concatenate(parts).astype(np.float32)
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        count = self.feature_count(workers, input_dim)
+        return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
+
+
+DCT: Final = Cosines()
 CONVOLUTION: Final = Convolution()
 GRADIENTS: Final = Gradients()
 CELLS: Final = Cells()

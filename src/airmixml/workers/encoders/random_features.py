@@ -1,12 +1,11 @@
-"""Random features that need no stored matrix: ``mixed`` for tables, waves for images, ``windows``; and linear features.
+"""Random features that need no stored matrix: ``mixed`` for tables, waves for others; and ``projection``.
 
 H S1 H S0 z, with H the Walsh-Hadamard transform and S0, S1 random signs, is nearly as random as a product with a matrix
 of independent numbers (Yu et al. 2016). A microcontroller needs additions alone and one bit per sign.
 
 Waves are cosines and sines of such sums: they let a linear classifier see what is near, not only which way it lies.
 With projections a of independent Gaussian numbers the mean of cos(a.z) cos(a.z') + sin(a.z) sin(a.z') is
-exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Every vector of waves has the same norm, and none points where all
-others do, so no part of it is spent on a common mean.
+exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Every vector of waves has the same norm.
 """
 
 import math
@@ -16,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Integers, Singles, planes
+from airmixml.arrays import ImageShape, Singles
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
+from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
-_ROWS_AT_ONCE: Final = 8192
+ROWS_AT_ONCE: Final = 8192
 _SHORTEST: Final = 1e-12
 
 
@@ -155,8 +154,8 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
     angles = math.ceil(features / 2)
     matrix = _turning_matrix(vectors.shape[1], angles, rng)
     found = np.empty((len(vectors), 2 * angles), dtype=np.float32)
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        some = slice(start, start + _ROWS_AT_ONCE)
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
         turned = vectors[some] @ matrix
         np.cos(turned, out=found[some, :angles])
         np.sin(turned, out=found[some, angles:])
@@ -189,67 +188,6 @@ def waves_cost(numbers: int, features: int, besides: int) -> FeatureCost:
     return transforms_cost(math.ceil(features / 2), power_of_two(numbers), besides + HARD_OPERATION * features)
 
 
-# --- Waves of windows of sensor readings ------------------------------------------------------------------------------
-
-_BANDS: Final = 6
-_FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
-# How much a step counts: a channel, or a band of it, e times as strong; the whole declared range.
-_PER_FOLD, _PER_FOLD_IN_BAND, _PER_RANGE = 0.3, 0.2, 2.0
-_WINDOWS_AT_ONCE: Final = 4096
-_MOST_CHANNELS: Final = 16  # that the cost is counted for
-
-
-class Windows(Encoder):
-    """Mean and strength of each channel, and its strength in bands of frequency, as waves; for channels over time.
-
-    When in the window something happens does not matter, how strongly and how fast it repeats does. Strengths are
-    taken on a logarithmic scale, on which twice as strong is the same step everywhere.
-    """
-
-    about = "level, strength and spectrum in bands of channels over time, as random waves of them (series)"
-    needs_series = True
-    default_features = 256
-
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        assert image_shape is not None
-        channels, _, times = planes(image_shape)
-        series = unit_inputs.reshape(-1, channels, times)
-        parts = [window_numbers(some) for some in np.array_split(series, max(1, len(series) // _WINDOWS_AT_ONCE))]
-        return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
-
-    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        numbers = _MOST_CHANNELS * (2 + _BANDS)
-        transform = 4 * input_dim * math.ceil(math.log2(max(2, input_dim)))
-        besides = transform + 4 * input_dim + HARD_OPERATION * numbers
-        return waves_cost(numbers, self.feature_count(workers, input_dim), besides)
-
-
-def band_edges(times: int) -> Integers:
-    """Return where the bands begin and the last one ends, in periods per window; each is about twice the last."""
-    edges = np.geomspace(1.0, max(2, times // 2 + 1), _BANDS + 1)
-    return np.unique(np.rint(edges).astype(np.int64))
-
-
-def window_numbers(series: Singles) -> Singles:
-    """Return the numbers of each window; windows x numbers. Series in [0, 1] are windows x channels x time."""
-    windows, channels, times = series.shape
-    means = series.mean(axis=2, dtype=np.float64)
-    moving = series - means[:, :, None]
-    power = 2.0 * np.square(np.abs(np.fft.rfft(moving, axis=2))) / times**2
-    edges = band_edges(times)
-    bands = np.add.reduceat(power[:, :, : edges[-1]], edges[:-1], axis=2) if times > 1 else power[:, :, :0]
-    strengths = np.sqrt(np.square(moving).mean(axis=2))
-    parts = (
-        _PER_RANGE * (means - 0.5),
-        _PER_FOLD * np.log1p(strengths / _FAINTEST),
-        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
-    )
-    return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-WINDOWS: Final = Windows()
-
-
 # --- Products with a matrix -------------------------------------------------------------------------------------------
 
 
@@ -264,33 +202,6 @@ class Linear(Encoder):
         found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
         matrix = torch.from_numpy(found.copy())
         return lambda inputs: inputs @ matrix
-
-
-class Cosines(Linear):
-    """Cosine coefficients, of rows and columns of an image together; all of them would keep every norm."""
-
-    about = "cosine coefficients of lowest frequency"
-
-    def feature_count(self, workers: Workers, input_dim: int) -> int:
-        return min(super().feature_count(workers, input_dim), input_dim)
-
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return the coefficients by frequency, rows first among equals, channels alike; samples x features."""
-        from scipy.fft import dctn
-
-        channels, height, width = planes(image_shape or (1, unit_inputs.shape[1]))
-        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width)
-        frequency = np.tile(frequency.ravel(), channels)
-        lowest = np.argsort(frequency, kind="stable")[: self.feature_count(workers, unit_inputs.shape[1])]
-        parts = [
-            dctn(some.reshape(-1, channels, height, width), axes=(2, 3), norm="ortho").reshape(len(some), -1)[:, lowest]
-            for some in np.array_split(unit_inputs, max(1, len(unit_inputs) // _ROWS_AT_ONCE))
-        ]
-        return np.concatenate(parts).astype(np.float32)
-
-    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        count = self.feature_count(workers, input_dim)
-        return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
 
 class Projection(Linear):
@@ -309,5 +220,4 @@ class Projection(Linear):
         return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
 
 
-DCT: Final = Cosines()
 PROJECTION: Final = Projection()
