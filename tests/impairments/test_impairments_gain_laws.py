@@ -50,7 +50,7 @@ def exact_tail(amplitude: float, deviation: float) -> mpmath.mpf:
         return mpmath.quad(density, [b, b + 4, b + 20])
 
 
-@pytest.mark.parametrize("deviation", [0.01, 0.1, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("deviation", [0.01, 0.3, 5.0])
 def test_a_rice_tail_is_never_too_small_and_hardly_too_large(deviation: float) -> None:
     for quantile in (0.5, 2.0, 6.0):
         amplitude = 1.0 + quantile * deviation
@@ -59,7 +59,7 @@ def test_a_rice_tail_is_never_too_small_and_hardly_too_large(deviation: float) -
     assert rice_tail(np.array([0.5, 1.0, 1.5]), 0.0).tolist() == [1.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("direct", [0.0, 0.5, 3.0, 30.0])
+@pytest.mark.parametrize("direct", [0.0, 3.0])
 def test_cells_of_fading_hold_all_of_its_law(direct: float) -> None:
     """2 (K + 1) u is noncentral chi-square: by drawing direct and scattered paths."""
     powers, chances = fading_cells(direct, 0.1)
@@ -112,7 +112,7 @@ def test_seats_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(fadi
         assert (drawn > a_decibel_less).sum() > failure * trials
 
 
-@pytest.mark.parametrize("also", [(), ("air.amplitude_error_db=0",), ("air.reciprocity_nmse_db=-60",)])
+@pytest.mark.parametrize("also", [(), ("air.amplitude_error_db=0",)])
 def test_joining_laws_gains_over_bounding_each_alone(also: tuple[str, ...]) -> None:
     """Worst channel, worst error of each kind and worst amplitude at once, by hand; the bound is well below."""
     scenario = LIKE_MNIST.on_air("line-of-sight").with_overrides(
@@ -142,7 +142,7 @@ ERRORS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     errors=ERRORS,
     direct=st.floats(0.0, 1e3),

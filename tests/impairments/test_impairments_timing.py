@@ -101,8 +101,8 @@ def test_silence_around_data_counts_as_overhead() -> None:
     assert frame.seconds[0] * 794_000 == pytest.approx(1 + reach + frame.lengths[0] / 2)
 
 
-@pytest.mark.parametrize("roll_off", [0.05, 0.25, 1.0])
-@pytest.mark.parametrize("largest", [0.04, 0.31, 0.5])
+@pytest.mark.parametrize("roll_off", [0.05, 1.0])
+@pytest.mark.parametrize("largest", [0.04, 0.5])
 def test_no_vector_arrives_off_time_with_more_energy_than_it_has(roll_off: float, largest: float) -> None:
     """The response of the taps at offsets and frequencies off the grid on which they were made; a constant is worst."""
     filters, coefficients = pulse_expansion(roll_off, largest)

@@ -38,7 +38,7 @@ def normal_quantile_of_tail(tail: mpmath.mpf) -> mpmath.mpf:
     )
 
 
-@pytest.mark.parametrize("variance", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("variance", [0.05, 30.0])
 def test_the_widest_step_between_normal_quantiles_is_that_in_the_middle(variance: float) -> None:
     """m(V) = max over t of Phi^-1(F(t)) - Phi^-1(F(t - 1)), and these steps shrink from the middle outwards."""
     with mpmath.workdps(60):
@@ -51,7 +51,7 @@ def test_the_widest_step_between_normal_quantiles_is_that_in_the_middle(variance
         assert mu_per_step(variance) == pytest.approx(float(steps[0]), rel=1e-12)
 
 
-@pytest.mark.parametrize("variance", [0.01, 0.7, 12.0, 400.0])
+@pytest.mark.parametrize("variance", [0.01, 12.0])
 def test_the_score_is_concave(variance: float) -> None:
     """psi_t = ln p_(t-1) / p_t: its second differences are negative for t >= 1, with psi_0 = -psi_1."""
     with mpmath.workdps(60):
@@ -91,7 +91,7 @@ def test_wide_noise_is_nearly_gaussian_and_narrow_noise_is_not() -> None:
         mu_per_step(0.0)
 
 
-@pytest.mark.parametrize("variance", [0.5, 40.0, 9000.0])
+@pytest.mark.parametrize("variance", [0.5, 9000.0])
 def test_chances_are_those_of_scipy(variance: float) -> None:
     largest = int(9 * math.sqrt(variance)) + 12
     found = chances(variance, 2 * largest + 40)[: largest + 1]

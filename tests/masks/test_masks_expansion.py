@@ -142,11 +142,11 @@ def test_the_end_of_a_key_stream_is_refused() -> None:
 
 def test_values_are_normal() -> None:
     """Kolmogorov and Smirnov, four moments and the tails, which also reject another deviation."""
-    count = 500_000
+    count = 200_000
     values = standard_normals(SEED, 1, 0, count)
     assert stats.kstest(values, "norm").pvalue > 1e-3
-    for wrong in (2 / 3, 0.98, 1.02, 3 / 2):
-        assert stats.kstest(values[:200_000] * wrong, "norm").pvalue < 1e-3
+    for wrong in (0.98, 1.02):
+        assert stats.kstest(values * wrong, "norm").pvalue < 1e-3
     for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs((values**power).mean() - mean) < 4.5 * math.sqrt(variance / count)
     for limit in (3.0, 4.0, 4.5):

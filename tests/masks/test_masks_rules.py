@@ -66,9 +66,7 @@ def test_rules_for_a_large_round() -> None:
     assert 60_000 * stats.binom.sf(rules.most_absent_neighbours, 160, 0.02) < 1e-3  # and an honest one does pass
 
 
-@pytest.mark.parametrize(
-    ("seats", "degree", "colluders", "absent"), [(60, 32, 0, 1), (300, 40, 5, 6), (300, 64, 30, 0)]
-)
+@pytest.mark.parametrize(("seats", "degree", "colluders", "absent"), [(60, 32, 0, 1), (300, 40, 5, 6)])
 def test_masks_hide_as_planned_on_every_graph_that_passes_and_nearly_all_pass(
     seats: int, degree: int, colluders: int, absent: int
 ) -> None:
