@@ -16,7 +16,6 @@ from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
-from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.power_calibration import private_received_watts
@@ -120,20 +119,6 @@ def test_designs_keep_the_antennas_when_they_are_scaled() -> None:
     assert Server().mechanism(alone.before_the_draw(), "remove-one").squared_shifts[0] == pytest.approx(
         alone.before_the_draw().participations * 8.0 / 50.0
     )
-
-
-def test_the_slot_for_a_mean_is_heard_with_all_antennas_over_the_lowest_noise() -> None:
-    """Its power falls by the number of antennas and the doubt on the noise; mu stays what was asked for."""
-    preset = Scenario.preset("private-table").with_overrides("workers.centre=private", "workers.count=50")
-    asked = preset.settled(50, 5)
-    plain, doubtful = (
-        plan_centring(each, 5, np.full(50, 100.0))
-        for each in (asked, asked.with_overrides("air.antennas=4", "air.noise_uncertainty_db=3"))
-    )
-    assert plain is not None
-    assert doubtful is not None
-    assert doubtful.received_watts == pytest.approx(plain.received_watts / 4.0 / 10.0**0.3, rel=1e-9)
-    assert doubtful.removal_mu == pytest.approx(plain.removal_mu, rel=1e-9)
 
 
 def test_what_is_received_has_the_true_noise_and_learners_measure_it(

@@ -32,7 +32,7 @@ def slots_target(scenario: Scenario) -> tuple[float, float]:
     rest = 1.0 - workers.centre_share
     if composes_exactly(scenario):
         mu, delta = math.sqrt(rest) * _exact_mu(scenario), rest * privacy.delta
-        return gaussian_epsilon(mu, delta - _own_failures(scenario)[0]), delta
+        return gaussian_epsilon(mu, delta), delta
     return rest * privacy.epsilon, rest * privacy.delta
 
 
@@ -53,19 +53,12 @@ def centring_target(scenario: Scenario) -> tuple[float, float]:
     delta = privacy.delta - slots_delta
     if composes_exactly(scenario):
         return math.sqrt(scenario.workers.centre_share) * _exact_mu(scenario), delta
-    return gaussian_mu(privacy.epsilon - slots_epsilon, delta - _own_failures(scenario)[1]), delta
+    return gaussian_mu(privacy.epsilon - slots_epsilon, delta), delta
 
 
 def _exact_mu(scenario: Scenario) -> float:
     """Return mu of the slots and the one for a mean together, one Gaussian mechanism."""
-    return gaussian_mu(scenario.privacy.epsilon, scenario.privacy.delta - sum(_own_failures(scenario)))
-
-
-def _own_failures(scenario: Scenario) -> tuple[float, float]:
-    """Return what delta contains for gains above their bounds where the schedule is known: of slots, of the mean's."""
-    system = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0))
-    of_gains = system.air.gain_failure(scenario)
-    return system.design(0.0).failure_of_gains(of_gains, "none"), of_gains / scenario.workers.count
+    return gaussian_mu(scenario.privacy.epsilon, scenario.privacy.delta)
 
 
 def composes_exactly(scenario: Scenario) -> bool:

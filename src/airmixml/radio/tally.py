@@ -168,7 +168,7 @@ class Tally(SlotTotals):
         if self.centring is not None and self.centring.exact:
             return spent(delta=self.scenario.privacy.delta - failure, spent_mu=self._mean_mu)
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=delta - failure + (self.centring.gain_failure if self.centring else 0.0))
+        return for_the_mean + spent(delta=delta - failure)
 
     @property
     def _rounding(self) -> Rounding | None:
