@@ -275,8 +275,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
         rows.append((each["name"], f"{cost} ({each['override']})"))
     yield Table(title="Workers hide themselves", columns=("", ""), rows=tuple(rows), words=2)
-    if masks["advice"]:
-        yield masks["advice"]
     if masks["overrides"]:
         yield f"{masks['gain_db']:.1f} dB less noise in the sum with {', '.join(masks['overrides'])}"
 

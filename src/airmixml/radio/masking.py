@@ -24,8 +24,6 @@ from airmixml.streams import Secret, Streams
 if TYPE_CHECKING:
     import torch
 
-BITES: Final = 2.0
-"""Times the noise of exact gains from which on another way to send is advised."""
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _ROUNDING: Final = 1e-9
 _SETTLED_DIGITS: Final = 6
@@ -258,18 +256,6 @@ def times_the_noise(workers: int, gain_error: float) -> float:
     self masks, which recovery adds: they leave r^2 sigma_0^2 more.)
     """
     return 1.0 + math.sqrt(workers) * gain_error
-
-
-def mask_advice(workers: int, gain_error: float) -> str:
-    """Return in one line what gain errors make of masks, and what to do; empty where they do not double the noise."""
-    times = times_the_noise(workers, gain_error)
-    if times < BITES:
-        return ""
-    much = f"{times:.0f}" if times >= 10.0 else f"{times:.1f}"
-    return (
-        f"{100.0 * gain_error:.2g} % of gain error leaves {much} times the noise of exact gains in the sum of "
-        f'{workers:,} masked workers; use integers over a digital link (radio.link = "digital")'
-    )
 
 
 def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:

@@ -15,7 +15,6 @@ from airmixml.arrays import Sums, as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_facts
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
@@ -25,7 +24,6 @@ from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
-from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
 
@@ -88,15 +86,6 @@ class Mixtures(Transmission):
                 "an input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"
             )
         return TensorDataset(self.inputs, self.labels)
-
-    def _repr_html_(self) -> str:
-        slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
-        told = {
-            "data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}",
-            "received": f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols)",
-            "privacy": str(self.report.privacy),
-        }
-        return html_facts(f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", told)
 
 
 def simulate_family(

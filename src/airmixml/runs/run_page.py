@@ -321,7 +321,6 @@ def _radio_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
         *_too_soft(scenario, metrics),
         *_absences(scenario),
-        *_gain_errors(scenario),
     ]
 
 
@@ -346,12 +345,6 @@ def _absences(scenario: Scenario) -> Rows:
     cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
     told = f"their masks stay in the sum: {cost_db:.1f} dB more noise (airmix plan says whether to recover them)"
     return [("  absent workers", told)]
-
-
-def _gain_errors(scenario: Scenario) -> Rows:
-    """Return what gain errors make of masks and noise, where that is much."""
-    advice = scenario.privacy.noise_kind.advice(scenario)
-    return [("  gain errors", Marked(advice))] if advice else []
 
 
 def _air_time_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
