@@ -128,7 +128,7 @@ def by_fast_path(asked: Scenario, *, moments: bool) -> tuple[np.ndarray, np.ndar
     blocks = list(simulate_blocks(asked, dataset, population, speed=Speed(threads=1)))
     weight = asked.workers.label_weight
     mixtures = [torch.cat([block.inputs, weight * block.labels], dim=1) for block in blocks]
-    measured = [block.measured_noise for block in blocks if block.measured_noise is not None]
+    measured = [block.noise_variance for block in blocks]
     plans = [planned(block.ratios, block.draws.scheduled_workers, moments=moments) for block in blocks]
     return torch.cat(mixtures).numpy().astype(float), np.concatenate(plans), torch.cat(measured).numpy()
 

@@ -221,13 +221,11 @@ def test_what_the_server_measures_of_noise_does_not_depend_on_data() -> None:
     asked = scenario(*CYCLES, "air.amplitude_error_db=3", "air.timing_offset_symbols=0.3", moments=False, seed=1)
     others = replace(dataset, train_inputs=dataset.train_inputs[::-1].copy() / 2)
     (first, *_), (second, *_) = (simulate_blocks(asked, each, population) for each in (dataset, others))
-    assert first.measured_noise is not None
-    assert second.measured_noise is not None
-    assert torch.equal(first.measured_noise, second.measured_noise)
+    assert torch.equal(first.noise_variance, second.noise_variance)
     assert not torch.equal(first.inputs, second.inputs)
     # And is what noise really is there, within the deviation that so few symbols leave.
     left = (first.inputs - first.clean_inputs).double().square().mean()
-    assert float(first.measured_noise.mean()) == pytest.approx(float(left), rel=0.1)
+    assert float(first.noise_variance.mean()) == pytest.approx(float(left), rel=0.1)
 
 
 def test_symbols_without_data_are_on_the_air() -> None:

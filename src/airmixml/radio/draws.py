@@ -42,10 +42,15 @@ class AirSetting(System):
     """A system whose workers are placed and whose power is set: what stays the same over all slots."""
 
     given: Scenario  # as it was asked for
-    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers
+    distance_metres: Doubles  # of each worker from the server; shape workers
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
     in_rounds: bool = False  # whether these slots follow others, of another length
+
+    @cached_property
+    def worker_path_gain(self) -> Doubles:
+        """sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers."""
+        return worker_path_gain(self.scenario, self.distance_metres)
 
     @property
     def streams(self) -> Streams:
@@ -81,7 +86,7 @@ class AirSetting(System):
         cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles, *, in_rounds: bool = False
     ) -> Self:
         """Gather the setting of a scenario's slots, or of the rounds that follow; distances are workers'."""
-        system = System.of(scenario, input_dim, label_dim)
+        system = System.of(scenario, input_dim, label_dim, distance_metres)
         received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
         if in_rounds:
             sums = system.of_rounds.integers
@@ -90,7 +95,7 @@ class AirSetting(System):
         setting = cls(
             **system.__getstate__(),
             given=scenario,
-            worker_path_gain=worker_path_gain(system.scenario, distance_metres),
+            distance_metres=distance_metres,
             private_received_watts=received_watts,
             in_rounds=in_rounds,
         )

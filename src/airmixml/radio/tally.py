@@ -283,14 +283,11 @@ def rehearse_family(
     check_family(scenarios)
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
-    dims = (input_dim, label_dim, distance_metres)
-    tallies = [
-        Tally(each.given, *dims, received_watts=each.private_received_watts, holding=holding) for each in settings
-    ]
+    tallies = [Tally(each, holding=holding) for each in settings]
     add_slots(settings, tallies, progress=partial(progress, "rehearsal"))
     for tally in tallies:
         if tally.system.rounds:  # one after the other, as they are sent
-            setting = AirSetting.of(tally.scenario, *dims, in_rounds=True)
+            setting = AirSetting.of(tally.scenario, input_dim, label_dim, distance_metres, in_rounds=True)
             for slot in slots_of_rounds(tally.scenario):
                 tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
     return tallies
