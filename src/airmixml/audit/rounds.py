@@ -237,7 +237,7 @@ def check_rounds_noise(
     Runs with the seeds that follow are added as for other slots. As many symbols of the slots before are measured too.
     """
 
-    def gather(scenario: Scenario, sent: DataSet, _slots: range) -> _MeteredMoments:
+    def gather(scenario: Scenario, sent: DataSet) -> _MeteredMoments:
         return _MeteredMoments(collector_for(scenario, sent), kinds[0].air, meter, fault)
 
     scenario, rounds = kinds[0].air.scenario, kinds[-1]

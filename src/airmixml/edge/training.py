@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import nn
 
-from airmixml.arrays import Sums
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import (
     MomentsCollector,
@@ -114,7 +113,7 @@ def learn_family(
         return
     sent: Sequence[Transmission]
     collected: list[CollectedMoments] = []
-    where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
+    where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context}
     if scenarios[0].learner.closed_form:
         sent, collected = gather_family(scenarios, _gather_moments, **where)
     else:
@@ -137,7 +136,7 @@ def learn_family(
 
 @dataclass(frozen=True)
 class CollectedMoments:
-    """Adds up the moments of blocks, wherever they are simulated."""
+    """Adds up the moments of blocks."""
 
     collector: MomentsCollector
 
@@ -145,16 +144,8 @@ class CollectedMoments:
         """Take a block into account."""
         self.collector.add(block.inputs, block.labels)
 
-    def sums(self) -> Sums:
-        """Return what adds up over the parts of a run."""
-        return self.collector.sums()
 
-    def merge(self, sums: Sums) -> None:
-        """Take the next part into account."""
-        self.collector.merge(sums)
-
-
-def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
+def _gather_moments(scenario: Scenario, sent: DataSet) -> CollectedMoments:
     return CollectedMoments(collector_for(scenario, sent))
 
 

@@ -21,7 +21,7 @@ from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
-from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+from airmixml.streams import Secret, StreamName, Streams
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -257,9 +257,4 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
         fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
         return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))
     fitting = max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))
-    return 1 << (fitting.bit_length() - 1)  # a power of 2, so that shards can be whole chapters and blocks
-
-
-def shards_of(setting: AirSetting) -> list[range]:
-    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128."""
-    return in_blocks(range(setting.scenario.radio.slots), max(SLOTS_PER_CHAPTER, suitable_block(setting)))
+    return 1 << (fitting.bit_length() - 1)  # a power of 2: whole chapters

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Singles, Sums, as_tensor
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
@@ -111,9 +111,6 @@ def _levels_end(signal: Signal, bits_range: float) -> float:
     return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
-_SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
-
-
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
     """What the edge server receives in consecutive slots, and what went into it; all tensors are on the device."""
@@ -180,10 +177,6 @@ class AirReport(Tally):
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
-        self.listen(block)
-
-    def listen(self, block: MixtureBlock) -> None:
-        """Take into account how well a block was received, but not what was sent."""
         self._received_slots += block.slots
         sums = [block.noise_variance.sum(), block.drawn.ratios.square().sum()]
         self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
@@ -191,18 +184,6 @@ class AirReport(Tally):
         self.label_snr_db.add(block.snr[1])
         share = self._input_share
         self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
-
-    def sums(self) -> Sums:
-        """Return what was listened to, for ``merge``."""
-        heard = {"slots": np.array(self._received_slots), "air_sums": self._sums.cpu().numpy()}
-        return heard | {name: vars(self)[name].counts for name in _SNRS}
-
-    def merge(self, sums: Sums) -> None:
-        """Take what another report has listened to into account."""
-        self._received_slots += int(sums["slots"])
-        self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
-        for name in _SNRS:
-            vars(self)[name].merge(sums[name])
 
     @property
     def noise_variance(self) -> float:

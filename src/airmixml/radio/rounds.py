@@ -52,8 +52,8 @@ class RoundsOnAir:
         self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
         self.rounds: list[Round] = []
+        self._told: Broadcast
         self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
-        self._told: Broadcast | None = None
 
     @classmethod
     def of(cls, sent: Transmission, context: RunContext, kept: ResultStore | None = None) -> Self:

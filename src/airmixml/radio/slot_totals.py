@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, as_tensor
+from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
 from airmixml.radio.draws import AirSetting, SlotTensors
 
@@ -304,10 +304,6 @@ class DecibelHistogram:
         counts = self.counts
         step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
         return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
-
-    def merge(self, counts: Integers) -> None:
-        """Add the ``counts`` of another one."""
-        self._counts = self._counts + as_tensor(counts).to(self._counts)
 
 
 class SlotStrengths:
