@@ -55,7 +55,6 @@ class CentringSlot:
     exact: bool = False  # whether it composes with the other slots as one Gaussian mechanism
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
-    unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
@@ -93,18 +92,15 @@ class CentringSlot:
         """Return what holds for this slot and the others, which the statement is about, together."""
         adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
         composition = "one Gaussian mechanism" if self.exact and accountant == "gdp" else "basic composition"
-        how = ", sent unrounded" if self.unrounded else ""
+        louder = {name: self.louder(factor) for name, factor in better_receivers(statement.antennas).items()}
+        asked = statement.delta, adversary, accountant, adjacency, copies
         return replace(
             statement,
-            epsilon=self.joined(statement.epsilon, statement.delta, adversary, accountant, adjacency, copies),
+            epsilon=self.joined(statement.epsilon, *asked),
             delta=statement.delta + self.delta,
-            why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})",
+            why=f"{statement.why}; with the slot that estimated the mean ({composition})",
             if_better={
-                name: None
-                if epsilon is None
-                else self.louder(better_receivers(statement.antennas)[name]).joined(
-                    epsilon, statement.delta, adversary, accountant, adjacency, copies
-                )
+                name: None if epsilon is None else louder[name].joined(epsilon, *asked)
                 for name, epsilon in statement.if_better.items()
             },
         )
@@ -139,7 +135,6 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         exact=composes_exactly(scenario),
         seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
         energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
-        unrounded=bool(workers.bits),
     )
 
 

@@ -20,7 +20,7 @@ from airmixml.radio.power import PowerControl, check_added_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
-from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.scenario import Air, Mixing, Scenario
 from airmixml.streams import Secret, StreamName, Streams
 from airmixml.workers import SYMBOLS_PER_SECOND
 
@@ -157,11 +157,7 @@ class SlotTensors(PowerControl):
         return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
 
 
-DrawsKey = tuple[int, Workers, Radio, Link, Air, Mixing, Privacy | None, tuple[int, float]]
-"""What decides all draws of a scenario."""
-
-
-def draws_key(scenario: Scenario) -> DrawsKey:
+def draws_key(scenario: Scenario) -> tuple[object, ...]:
     """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner.
 
     On an air that is not ideal, and of integers, power and target decide them too.

@@ -238,26 +238,14 @@ def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> fl
     if not air.dac_bits or (of_paper and air.waveform != "ofdm"):
         return replacement
     squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
-    rounded = _rounded_distance(
-        air,
-        signal.largest_squared_norm(squared_norm),
-        signal.largest_squared_distance(squared_norm, squared_distance),
-        _largest_symbol(scenario, signal),
-        signal.symbols,
-    )
-    return max(replacement, rounded)
-
-
-def _rounded_distance(air: Air, squared_norm: float, squared_distance: float, largest: float, symbols: int) -> float:
-    """Return the bound on ||Q(v) - Q(v')||^2 of vectors with these bounds and symbols, none above ``largest``."""
-    if not air.dac_bits:
-        return squared_distance
+    longest = 4.0 * signal.largest_squared_norm(squared_norm)
     if air.waveform == "ofdm":
-        return 4.0 * squared_norm
+        return max(replacement, longest)
     # Rounding moves a vector by half a step in each symbol at most.
-    radius = math.sqrt(symbols) * largest / (1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1))
-    apart = math.sqrt(squared_distance) + 2.0 * radius
-    return min(4.0 * squared_norm, apart**2)
+    steps = 1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1)
+    radius = math.sqrt(signal.symbols) * _largest_symbol(scenario, signal) / steps
+    apart = math.sqrt(signal.largest_squared_distance(squared_norm, squared_distance)) + 2.0 * radius
+    return max(replacement, min(longest, apart**2))
 
 
 def _largest_symbol(scenario: Scenario, signal: Signal) -> float:

@@ -38,7 +38,7 @@ from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
 from airmixml.radio.power import PowerControl
 from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
-from airmixml.randomness.slot_words import SlotWords, normal_pairs, slot_words
+from airmixml.randomness.slot_words import normal_pairs, slot_words
 from airmixml.scenario import Air
 from airmixml.workers.payloads import Payload, Places
 
@@ -126,7 +126,8 @@ class ImpairedSlots:
             # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
             return torch.ones((len(self.slots), 1), dtype=torch.complex128, device=device)
         error = _deviation(setting, self.drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
-        seen = mean + error[:, None] * _pilot_normals(self.source, self.slots, frame.pilot_count)
+        noise = self.normals(2 * frame.pilot_count, _PILOT).reshape(len(self.slots), 2, -1)
+        seen = mean + error[:, None] * torch.complex(noise[:, 0], noise[:, 1])
         at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
         drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(device)
         return at_pilots[:, torch.tensor(frame.pilots, device=device)] * drift
@@ -188,7 +189,8 @@ class ImpairedSlots:
 
     def normals(self, per_slot: int, sequence: int) -> torch.Tensor:
         """Return independent standard normal values; slots x per_slot, float64."""
-        return _normals(self.source, self.slots, per_slot, sequence)
+        words = self.source.words(self.slots, -(-per_slot // 2), sequence)
+        return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
 
     def left(self, drawn: PowerControl, sequence: int) -> torch.Tensor | float:
         """Return what is left of workers' noise and masks on every symbol; slots x symbols, or 0 without."""
@@ -260,18 +262,6 @@ def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tens
     # Where all are in a fade, absent or late the pilot is noise, and to divide by it would make noise of any size.
     empty = estimate.abs().square() < (_DOUBT * squared_error).clamp(max=_CLEARLY_LESS)
     return torch.where(empty, _NOTHING, estimate)
-
-
-def _pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
-    """Return the standard noise on the pilots of so many blocks, both quadratures; slots x blocks, complex."""
-    noise = _normals(source, slots, 2 * blocks, _PILOT).reshape(len(slots), 2, -1)
-    return torch.complex(noise[:, 0], noise[:, 1])
-
-
-def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> torch.Tensor:
-    """Return independent standard normal values; slots x per_slot, float64."""
-    words = source.words(slots, -(-per_slot // 2), sequence)
-    return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
 
 
 def convert_received(
