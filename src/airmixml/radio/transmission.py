@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -33,16 +32,6 @@ if TYPE_CHECKING:
 _EXAMPLE_SLOTS = 8
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")
 _RECEIVED = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
-
-
-class Gatherer(Protocol):
-    """Makes of the blocks of a run what a learner needs."""
-
-    def add(self, block: MixtureBlock) -> None:
-        """Take one block into account; blocks come in order."""
-
-
-Gathered = TypeVar("Gathered", bound=Gatherer)
 
 
 class Round(NamedTuple):
@@ -106,50 +95,21 @@ def simulate_family(
     Each gets the mixtures that it would get alone.
     """
     context = context or RunContext()
-    gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
-    sent, received = gather_family(scenarios, gather, dataset=dataset, population=population, context=context)
-    return [
-        Mixtures(**vars(each), inputs=mixtures.inputs, labels=mixtures.labels)
-        for each, mixtures in zip(sent, received, strict=True)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GatheredMixtures:
-    """All mixtures: inputs (slots x input symbols) and labels (slots x label symbols) on the device."""
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
-
-    def add(self, block: MixtureBlock) -> None:
-        """Keep the mixtures of a block."""
-        here = slice(block.first_slot, block.first_slot + block.slots)
-        self.inputs[here], self.labels[here] = block.inputs, block.labels
-
-
-def _gather_mixtures(scenario: Scenario, sent: DataSet, *, device: str, members: int) -> GatheredMixtures:
-    signal, place = Signal.of(scenario.workers, sent.input_dim, sent.label_dim), find_device(device)
-    _check_memory(scenario, signal, place, members)
-    widths, slots = (signal.input_symbols, signal.label_symbols), scenario.radio.slots
-    inputs, labels = (torch.empty((slots, width), device=place) for width in widths)
-    return GatheredMixtures(inputs=inputs, labels=labels)
-
-
-def gather_family(
-    scenarios: Sequence[Scenario],
-    gather: Callable[[Scenario, DataSet], Gathered],
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext,
-) -> tuple[list[Transmission], list[Gathered]]:
-    """Run all slots of scenarios that share their draws; return what each has gathered.
-
-    ``gather`` makes the gatherer of a scenario and of the data as they are sent.
-    """
     air = open_air(scenarios, dataset, population, context)
-    gatherers = [gather(each, air.dataset) for each in scenarios]
-    return run_here(air, lambda number, block: gatherers[number].add(block), context), gatherers
+    first, signal = scenarios[0], air.settings[0].signal
+    _check_memory(first, signal, air.device, len(scenarios))
+    widths = signal.input_symbols, signal.label_symbols
+    kept = [[torch.empty((first.radio.slots, width), device=air.device) for width in widths] for _ in scenarios]
+
+    def keep(number: int, block: MixtureBlock) -> None:
+        here = slice(block.first_slot, block.first_slot + block.slots)
+        for whole, part in zip(kept[number], (block.inputs, block.labels), strict=True):
+            whole[here] = part
+
+    sent = run_here(air, keep, context)
+    return [
+        Mixtures(**vars(each), inputs=inputs, labels=labels) for each, (inputs, labels) in zip(sent, kept, strict=True)
+    ]
 
 
 def open_air(
