@@ -28,7 +28,7 @@ from typing import Any
 import bench_docs
 import bench_tables
 
-SUBJECTS = ("slots", "memory", "growth", "training", "private", "privacy", "startup", "ray")
+SUBJECTS = ("slots", "memory", "growth", "training", "private", "privacy", "startup")
 OF_A_GPU = ("slots", "training", "private")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "dp-accounting", "opacus", "ray")
 CORES = 2

@@ -160,7 +160,7 @@ class Ours:
 
     def __call__(self) -> AirReport:
         """Run all slots once."""
-        report = AirReport(self.scenario, self.dataset, distance_metres=self.population.distance_metres)
+        report = AirReport.of(self.scenario, self.dataset, self.population)
         blocks = simulate_blocks(self.scenario, self.dataset, self.population, speed=self.speed, sender=self.sender)
         for block in blocks:
             report.add(block)

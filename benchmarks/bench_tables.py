@@ -15,7 +15,7 @@ MACHINES = {
     "H200": "bench_h200.json",
 }
 GPU = "H200"
-MAIN = ("slots", "memory", "training", "private", "ray")
+MAIN = ("slots", "memory", "training", "private")
 CPUS = tuple(machine for machine in MACHINES if machine != GPU)
 Row = dict[str, Any]
 Results = dict[str, dict[str, Any]]

@@ -52,7 +52,7 @@ def main() -> None:
             f"radio.slots={slots}", f"radio.scheduled={sizes['scheduled']}", f"workers.count={workers}"
         )
         population = deploy(scenario.workers, dataset, Streams(0))
-        report = AirReport(scenario, dataset, distance_metres=population.distance_metres)
+        report = AirReport.of(scenario, dataset, population)
         for block in simulate_blocks(scenario, dataset, population, speed=Speed(threads=2)):
             report.add(block)
         report.worker_epsilons()

@@ -13,7 +13,7 @@ streams = Streams(scenario.seed)
 dataset = load_dataset(scenario.workers, streams)
 population = deploy(scenario.workers, dataset.train_samples, streams)
 
-report = AirReport(scenario, dataset)
+report = AirReport.of(scenario, dataset, population)
 total = 0.0
 for block in simulate_blocks(scenario, dataset, population):
     total += float(block.inputs.double().sum())  # whatever the edge does with a block

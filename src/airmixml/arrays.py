@@ -108,21 +108,8 @@ def watts_to_dbm(watts: ArrayLike) -> Doubles:
     return np.asarray(ratio_to_db(watts) + 30.0)
 
 
-Sums = dict[str, NDArray[Any]]
-
-
-def below(name: str, sums: Sums) -> Sums:
-    """Return the same sums under names that begin with this one."""
-    return {f"{name}/{inner}": values for inner, values in sums.items()}
-
-
-def taken_from(name: str, sums: Sums) -> Sums:
-    """Return what ``below`` put under this name."""
-    return {key.removeprefix(f"{name}/"): values for key, values in sums.items() if key.startswith(f"{name}/")}
-
-
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:
-    """Return the array as a tensor; what was sent from another process may be read-only, which torch warns of."""
+    """Return the array as a tensor; one that was read may be read-only, which torch warns of."""
     import torch
 
     return torch.from_numpy(values if values.flags.writeable else values.copy())

@@ -44,8 +44,6 @@ LONG = (
     "air --preset private-table",
     "run --preset paper-mnist",
     "run --preset private-mnist",
-    "run --preset digits --jobs 2",
-    "run --preset digits --engine ray",
     "run --preset digits --set radio.slots=500",
     "run --preset private-iris --set privacy.epsilon=1",
     "--seed 7 --json",

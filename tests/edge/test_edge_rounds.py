@@ -67,7 +67,7 @@ def test_all_slots_together_keep_the_target_by_hand() -> None:
     "changes",
     [
         (),
-        ("air.preset=line-of-sight",),
+        ("air.preset=line-of-sight", "workers.centre=public"),
         ("privacy.adversary=everyone", "privacy.noise=masked", "workers.centre=public"),
         ("privacy.adversary=everyone", "privacy.noise=masked", "privacy.arithmetic=integers", "workers.centre=public"),
         ("privacy.adversary=eavesdropper", "workers.centre=public"),

@@ -38,9 +38,7 @@ class Simulated:
 
     def slot(self, number: int) -> Received:
         block, scenario = self._block, self._scenario
-        watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
-        beta = float(block.drawn.power_scale_watts[number])
-        variance = watts / beta if block.measured_noise is None else float(block.measured_noise[number])
+        variance = float(block.noise_variance[number])
         labels = scenario.workers.label_weight * block.labels[number]
         mean = torch.cat([block.inputs[number], labels]).numpy()
         return Received(mean, variance, 1.0 / float(block.drawn.ratios[number].square().sum()))

@@ -166,8 +166,3 @@ def test_options() -> None:
             Engine.of(name)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="--jobs = 0: must be from 1 to 4096"):
         Engine.of("local", 0)
-    with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):
-        Engine.of("ray").require_here("no")
-    with pytest.raises(ScenarioError, match="--jobs: no; leave --engine and --jobs out"):
-        Engine.of("local", 2).require_here("no")
-    Engine().require_here("no")

@@ -10,7 +10,6 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.renewal import SilentFades, draw_responses, echoes_of, inverted_amplitude, standard_profile
 from airmixml.impairments.timing import TimingSlope, draw_offsets
-from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import sensitivity_of
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air
@@ -180,19 +179,3 @@ def test_a_cyclic_prefix_sends_part_of_a_vector_twice(prefix: float, least: floa
     assert worst == pytest.approx(least)
     assert repeated.removal / plain.removal >= worst * (1.0 - 1e-9)
     assert repeated.replacement / plain.replacement >= worst * (1.0 - 1e-9)
-
-
-def test_the_slot_for_a_mean_has_the_prefix_and_the_converters_of_the_others() -> None:
-    """Half the power with a prefix; with 8 bits a replacement moves two half steps further in each of 5 numbers."""
-    table = Scenario.preset("private-table").with_overrides("workers.centre=private", "workers.count=50").settled(50, 5)
-    air = ("air.phase_error_radians=0.1", "air.pilot_share=1e-12")
-    plain, prefixed, rounded = (
-        plan_centring(table.with_overrides(*air, *changes), 5, np.full(50, 100.0))
-        for changes in ((), ("air.waveform=ofdm",), ("air.dac_bits=8", "privacy.adjacency=replace-one"))
-    )
-    assert plain is not None
-    assert prefixed is not None
-    assert rounded is not None
-    assert prefixed.received_watts == pytest.approx(plain.received_watts / 2.0)
-    assert plain.replacement_mu / plain.removal_mu == pytest.approx(2.0**0.5)
-    assert rounded.replacement_mu / rounded.removal_mu == pytest.approx(2.0**0.5 + 5.0**0.5 / 127.0)

@@ -161,22 +161,6 @@ def test_shortened_vectors_are_no_farther_apart_than_vectors_or_silence(vectors:
     assert apart <= max(whole, *np.linalg.norm(vectors, axis=1)) + 1e-12
 
 
-def test_a_floor_above_all_powers_says_by_how_much() -> None:
-    """All 150 send once in one slot: P of the farthest over 794 symbols' time is its energy over the slot's."""
-    scenario = Scenario.preset("private-iris")
-    tally = rehearse(scenario, 5, 3)
-    radiated = float(tally.worker_energy_joules.max()) / tally.air_seconds
-    above = -40.0 - (10 * math.log10(radiated) + 30.0)
-    with pytest.raises(ScenarioError, match=r"air.min_power_dbm = -40: is [\d.]+ dB above the largest power") as told:
-        rehearse(scenario.with_overrides("air.min_power_dbm=-40"), 5, 3)
-    assert float(str(told.value).split(" is ")[1].split(" dB")[0]) == pytest.approx(above, abs=0.7)
-
-
-def test_a_floor_above_the_limit_leaves_nobody() -> None:
-    with pytest.raises(ScenarioError, match=r"air.min_power_dbm = 24: is 1.0 dB above"):
-        rehearse(PAPER.with_overrides("air.min_power_dbm=24", "mixing.power=max"), 4, 3)
-
-
 def test_late_workers_are_silent_until_a_block_begins_after_they_came() -> None:
     """794 symbols in blocks of 100 - 1: the block that begins at the share t is missed with probability p (1 - t)."""
     drawn = drawn_on(aired("air.late=0.6", "air.resync_seconds=1.26e-4", "radio.slots=200"), 200)

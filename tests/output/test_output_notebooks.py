@@ -68,7 +68,6 @@ def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     mixtures = simulate(scenario)
     trained = train(mixtures)
     shown = {
-        "Mixtures of a & c": mixtures,
         "epsilon 5, delta 0.01 for a worker": mixtures.report.privacy,
         "Trained model": trained,
         "Scenario a & c, seed 0": scenario,

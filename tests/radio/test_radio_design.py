@@ -87,8 +87,8 @@ def test_part_of_a_run_keeps_the_rounds_of_the_whole() -> None:
     scenario = Scenario().with_overrides(
         "workers.count=400", "radio.scheduled=4", "radio.slots=2000", "radio.max_participations=20"
     )
-    tally = Tally(scenario, 4, 3)
     setting = AirSetting.of(scenario, 4, 3, np.full(400, 100.0))
+    tally = Tally(setting)
     tally.add_draws(draw_slots(setting, range(128)))
     assert tally.ledger.participations[:400].sum() == 128 * 4
     assert (tally.design.round_length, tally.design.rounds) == (100, 2)

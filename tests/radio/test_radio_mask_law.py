@@ -1,4 +1,4 @@
-"""The law of residual masks: formed masks with gains that err, the code's own choice of powers, and its advice."""
+"""The law of residual masks: formed masks with gains that err, the code's own choice of powers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.radio.masking import (
     gain_error_of,
-    mask_advice,
     mask_share_of,
     masking_of,
     times_the_noise,
@@ -74,5 +73,3 @@ def test_powers_are_chosen_by_the_law(workers: int, nmse_db: int) -> None:
 def test_sixty_thousand_workers_bear_half_a_percent() -> None:
     assert times_the_noise(60_000, 0.004) == pytest.approx(2.0, abs=0.03)
     assert times_the_noise(60_000, 0.3) == pytest.approx(74.5, abs=0.1)
-    assert "8 % of gain error leaves 21 times the noise" in mask_advice(60_000, 0.08)
-    assert mask_advice(60_000, 0.004) == ""

@@ -11,7 +11,6 @@ from airmixml import Scenario, ScenarioError
 from airmixml.data import DataSet
 from airmixml.privacy.statements import state_jointly
 from airmixml.radio.air import air_of
-from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import System, adversary_named
@@ -62,23 +61,6 @@ def test_protection_refuses_amplifiers_that_are_modelled_as_noise() -> None:
     ofdm = AMPLIFIED.with_overrides("air.waveform=ofdm")
     with pytest.raises(ScenarioError, match=r"air.amplifier_saturation_dbm = 0: is modelled as noise"):
         make_sender(ofdm, rows(0.8), torch.device("cpu"), secret=Secret())
-
-
-def test_the_slot_for_a_mean_counts_carriers_and_amplifiers() -> None:
-    plain = Scenario.preset("private-table").settled(300, 30).on_air("lab").with_overrides("workers.centre=refined")
-    distance_metres = np.full(plain.workers.count, 100.0)
-
-    def mus(*changes: str) -> tuple[float, float, float]:
-        slot = plan_centring(plain.with_overrides(*changes), 30, distance_metres)
-        assert slot is not None
-        return slot.received_watts, slot.removal_mu, slot.replacement_mu
-
-    watts, removal, replacement = mus()
-    leaking = mus("air.carrier_leakage_db=-10")
-    assert leaking[1] ** 2 / leaking[0] == pytest.approx(removal**2 / watts * (1.0 + math.sqrt(0.1)) ** 2, rel=1e-9)
-    assert leaking[2] ** 2 / leaking[0] == pytest.approx(replacement**2 / watts, rel=1e-9)
-    bent = mus("air.amplifier_saturation_dbm=30", "air.amplifier_turn_degrees=90")
-    assert bent[2] ** 2 / bent[0] > 1.05 * replacement**2 / watts
 
 
 def test_many_antennas_have_more_than_their_number_where_channels_fade() -> None:

@@ -186,6 +186,7 @@ def test_a_wrong_type_is_told() -> None:
         Radio(schedule=Thing())
 
 
+@pytest.mark.long
 def test_run_sweep_and_estimator_take_it(tmp_path: Any) -> None:
     result = airmixml.run(on(InTurn()), out=tmp_path / "run", pictures=False)
     assert result.ledger.worst_worker_slots == 30

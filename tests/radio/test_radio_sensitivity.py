@@ -112,7 +112,7 @@ SENDINGS = [
 ]
 
 
-@pytest.mark.parametrize("centre", ["none", "own", "public", "private", "refined"])
+@pytest.mark.parametrize("centre", ["none", "own", "refined"])
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_no_built_neighbours_break_the_sensitivity(encoder: str, centre: str) -> None:
     large = encoder == "gradients"  # 300 features make 45 150 products

@@ -97,7 +97,7 @@ def test_one_policy_does_not_change_the_draws_of_another(small_dataset: DataSet,
 
 def test_report_adds_up(small_dataset: DataSet, small_population: Population) -> None:
     setting = scenario("mixing.power=fixed", "mixing.power_scale_watts=2e-8", "mixing.alpha=1")
-    report = AirReport(setting, small_dataset)
+    report = AirReport.of(setting, small_dataset, small_population)
     by_worker = np.zeros(12)
     limited = 0
     for block in simulate_blocks(setting, small_dataset, small_population, speed=Speed(block_slots=64)):
@@ -115,7 +115,7 @@ def test_report_adds_up(small_dataset: DataSet, small_population: Population) ->
 
 def report_of(setting: Scenario, dataset: DataSet, population: Population) -> tuple[AirReport, SlotDraws]:
     (block,) = simulate_blocks(setting, dataset, population, speed=Speed(block_slots=500))
-    report = AirReport(setting, dataset)
+    report = AirReport.of(setting, dataset, population)
     report.add(block)
     return report, block.draws
 

@@ -72,7 +72,6 @@ def test_a_plan_of_masks_is_in_its_report(copy_of: CopyOf, read_page: ReadPage) 
                 "farthest_dbm": -20.0,
                 "gain_error": 0.01,
                 "times_the_noise": 2.0,
-                "advice": "",
                 "absent": 0.0,
                 "overrides": [],
             },

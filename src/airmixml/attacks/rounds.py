@@ -117,9 +117,8 @@ def as_heard(block: MixtureBlock) -> SlotDraws:
 def weights_of(block: MixtureBlock, scenario: Scenario) -> Doubles:
     """Return 1 / (variance of the noise on a symbol) of each slot of a block; shape slots."""
     noise = scenario.privacy.noise_kind
-    weights = block.draws.power_scale_watts * 2.0 / noise.in_sum_watts(scenario)
+    weights = 1.0 / block.noise_variance.cpu().numpy()
     if block.divisor is not None and not noise.brought:  # the mean gain was divided out of the noise
+        weights = block.draws.power_scale_watts * 2.0 / noise.in_sum_watts(scenario)
         weights = weights * block.divisor.abs().square().mean(dim=1).cpu().numpy()
-    elif block.measured_noise is not None:  # masks that errors of the gains leave are in it
-        weights = 1.0 / block.measured_noise.cpu().numpy()
     return np.where(np.isfinite(weights), weights, 0.0)  # a slot of a Poisson schedule in which nobody sent

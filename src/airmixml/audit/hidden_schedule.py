@@ -27,7 +27,6 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.errors import ScenarioError
-from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.system import round_length_of
@@ -201,8 +200,8 @@ class _Runs:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
         base, fault = self.kind.air.scenario, self.fault
         noise_watts, scenario = stated_noise_watts(base), base.with_seed(base.seed + run)
-        gain = worker_path_gain(scenario, placed_distances(scenario))
-        kind = replace(self.kind, air=replace(self.kind.air, scenario=scenario, worker_path_gain=gain))
+        air = replace(self.kind.air, scenario=scenario, distance_metres=placed_distances(scenario))
+        kind = replace(self.kind, air=air)
         column, worlds = torch.full((scenario.workers.count,), -1), (self.moves.with_canary, self.moves.without)
         column[:canaries] = torch.arange(canaries)
         totals = [_Score(base, self.moves, self.law, canaries) for _ in worlds]

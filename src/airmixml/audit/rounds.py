@@ -24,12 +24,12 @@ from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_o
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, Solution, solve
 from airmixml.edge.descents import descend, run_rounds
-from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
+from airmixml.edge.training import collector_for, solve_collected
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir, as_gradient
-from airmixml.radio.transmission import gather_family, open_air
+from airmixml.radio.transmission import open_air, run_here
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.wording import plural
@@ -197,20 +197,6 @@ class _RunsAtOnce:
         return received
 
 
-@dataclass(frozen=True)
-class _MeteredMoments(CollectedMoments):
-    """The slots before: their noise is measured with that of rounds, which must not repeat it."""
-
-    air: AirSetting
-    meter: NoiseMeter
-    fault: Fault
-
-    def add(self, block: MixtureBlock) -> None:
-        super().add(block)
-        stated_watts = stated_noise_watts(self.air.scenario, self.air.integers)
-        heard(self.air.scenario, block, self.fault, self.meter, stated_watts)
-
-
 class _MeteredRounds(RoundsOnAir):
     """Real rounds whose noise is measured."""
 
@@ -237,22 +223,26 @@ def check_rounds_noise(
     Runs with the seeds that follow are added as for other slots. As many symbols of the slots before are measured too.
     """
 
-    def gather(scenario: Scenario, sent: DataSet, _slots: range) -> _MeteredMoments:
-        return _MeteredMoments(collector_for(scenario, sent), kinds[0].air, meter, fault)
-
     scenario, rounds = kinds[0].air.scenario, kinds[-1]
     symbols = rounds.air.signal.symbols
     meter = NoiseMeter(symbols, stated_noise_watts(scenario, rounds.air.integers))
     runs = runs_needed(len(rounds.slots), symbols)
     alone = RunContext(speed=context.speed)
     for seeded in seeds_of(scenario, runs, _NOISE.removeprefix("the "), context.progress):
-        where: dict[str, Any] = {"dataset": dataset, "population": None, "context": alone}
+        air = open_air([seeded], dataset, None, alone)
         first: tuple[Solution, ReceivedMoments] | tuple[()] = ()
         if seeded.workers.sends == "gradients":
-            on_air = _MeteredRounds.alone(open_air([seeded], **where), alone)
+            on_air = _MeteredRounds.alone(air, alone)
         else:
-            (sent,), (collected,) = gather_family([seeded], gather, **where)
-            on_air, first = _MeteredRounds.of(sent, alone), solve_collected(sent, collected.collector)
+            collector, stated = collector_for(seeded, air.dataset), stated_noise_watts(scenario, kinds[0].air.integers)
+
+            def receive(_number: int, block: MixtureBlock, collector: Any = collector, watts: float = stated) -> None:
+                # Noise of these slots is measured with that of rounds, which must not repeat it.
+                collector.add(block.inputs, block.labels)
+                heard(scenario, block, fault, meter, watts)
+
+            (sent,) = run_here(air, receive, alone)
+            on_air, first = _MeteredRounds.of(sent, alone), solve_collected(sent, collector)
         for _ in run_rounds(on_air.metered(meter, fault), *first):
             pass
     return meter.finish(failure, runs, of=_NOISE)

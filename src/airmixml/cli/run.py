@@ -25,8 +25,6 @@ def run_command(
     device: options.Device = "cpu",
     block_slots: Annotated[int, Option(help="Number of slots to simulate at a time (0: what suits the device).")] = 0,
     threads: options.Threads = 0,
-    engine: options.Engine = "local",
-    jobs: options.Jobs = None,
     data_dir: options.DataDir = None,
     private: Annotated[
         bool, Option("--private", help="Protect real data: secret noise, and nothing written that it does not cover.")
@@ -59,7 +57,7 @@ def run_command(
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
-    where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
+    where |= {"ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     metrics = make_or_find(run, scenario, seeds=seeds, **mode, **where)
     show_made(as_json, metrics, run_page(metrics, scenario), picture="figures/*.png")

@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
 import torch
 
-from airmixml.arrays import Sums, as_tensor
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.privacy.gaussian import bracket_root
 from airmixml.registries import LEARNERS
@@ -85,18 +83,6 @@ class MomentsCollector:
         self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)], dim=-1)
         if not self._signal.moments:
             self._products = self._products + (inputs.T @ torch.cat([inputs, labels], dim=1)).double()
-
-    def sums(self) -> Sums:
-        """Return the sums, for ``merge``."""
-        sums, products = torch.as_tensor(self._sums), torch.as_tensor(self._products)
-        return {"slots": np.array(self._slots), "sums": sums.cpu().numpy(), "products": products.cpu().numpy()}
-
-    def merge(self, sums: Sums) -> None:
-        """Take the slots into account that another one has added up."""
-        self._slots += int(sums["slots"])
-        self._sums = self._sums + as_tensor(sums["sums"])
-        if not self._signal.moments:
-            self._products = self._products + as_tensor(sums["products"])
 
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
         """Return the moments, given the noise variance, and how much of the samples' variance that of mixtures is.

@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import nn
 
-from airmixml.arrays import Sums
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import (
     MomentsCollector,
@@ -27,9 +26,8 @@ from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
+from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS, names_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.storage.files import ResultStore
@@ -113,12 +111,13 @@ def learn_family(
         yield from (_learn_by_rounds(each, dataset, population, context, shards) for each in scenarios)
         return
     sent: Sequence[Transmission]
-    collected: list[CollectedMoments] = []
-    where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
+    collectors: list[MomentsCollector] = []
     if scenarios[0].learner.closed_form:
-        sent, collected = gather_family(scenarios, _gather_moments, **where)
+        air = open_air(scenarios, dataset, population, context)
+        collectors = [collector_for(each, air.dataset) for each in scenarios]
+        sent = run_here(air, lambda number, block: collectors[number].add(block.inputs, block.labels), context)
     else:
-        sent = simulate_family(scenarios, **where)
+        sent = simulate_family(scenarios, dataset=dataset, population=population, context=context)
     air_seconds = (time.perf_counter() - started) / len(scenarios)
     for number, received in enumerate(sent):
         sent_at = time.perf_counter()
@@ -126,36 +125,13 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collected[number].collector, context, shards)
+            trained = solve_and_score(received, collectors[number], context, shards)
         yield Learned(
             transmission=received,
             trained=trained,
             over_the_air_seconds=air_seconds,
             training_seconds=time.perf_counter() - sent_at,
         )
-
-
-@dataclass(frozen=True)
-class CollectedMoments:
-    """Adds up the moments of blocks, wherever they are simulated."""
-
-    collector: MomentsCollector
-
-    def add(self, block: MixtureBlock) -> None:
-        """Take a block into account."""
-        self.collector.add(block.inputs, block.labels)
-
-    def sums(self) -> Sums:
-        """Return what adds up over the parts of a run."""
-        return self.collector.sums()
-
-    def merge(self, sums: Sums) -> None:
-        """Take the next part into account."""
-        self.collector.merge(sums)
-
-
-def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
-    return CollectedMoments(collector_for(scenario, sent))
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:

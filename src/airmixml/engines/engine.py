@@ -57,12 +57,6 @@ class Engine:
         """Whether all is done in this process."""
         return self.name == "local" and self.jobs == 1
 
-    def require_here(self, why: str) -> None:
-        """Refuse other processes where nothing may be sent to one."""
-        if not self.here:
-            option = "--engine ray" if self.name == "ray" else "--jobs"
-            raise ScenarioError(f"{option}: {why}; leave --engine and --jobs out")
-
     def run(
         self,
         prepare: Prepare[Item, Result],

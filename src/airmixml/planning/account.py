@@ -77,7 +77,6 @@ class Account:
     refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
-    advice: str = ""  # where gain errors leave much of masks, what to do; see ``times_the_noise``
     unit: str = _UNIT  # whose privacy all other statements are about, in words
 
     def ask(self, accountants: Sequence[str]) -> Account:
@@ -228,7 +227,6 @@ class Account:
                 for (adversary, accountant), why in self.refusals.items()
             ],
             **({} if self.row is None else self.row.to_dict()),
-            "advice": self.advice or None,
             "draw": self.draw_in_words or None,
             "what_if": [each.to_dict() for each in self.what_if] or None,
             "ledger": self.tally and self.tally.ledger.summary(self.tally.worker_epsilons()),
@@ -290,7 +288,6 @@ def account_scenario(
         seed=scenario.seed,
         air=scenario.air,
         row=row,
-        advice=scenario.privacy.noise_kind.advice(scenario),
         unit=unit,
     ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
     rows = what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements)

@@ -15,7 +15,7 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     """Return what an account says; a ``brief`` one without the assumptions."""
     columns, rows = account.cells()
     table = Table(columns=tuple(columns), rows=tuple(map(tuple, rows)))
-    parts: list[Part] = [table, *filter(None, (account.draw_in_words, account.advice))]
+    parts: list[Part] = [table, *filter(None, (account.draw_in_words,))]
     if (row := account.row) is not None:
         dash = " (- no guarantee stated)" if len(row.statements) < len(account.adversaries) else ""
         parts.append(f"{row.name}, {row.held}: the smallest epsilon that holds{row.when}{dash}")

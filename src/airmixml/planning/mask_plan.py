@@ -39,7 +39,6 @@ class MaskPlan:
     farthest_dbm: float  # that of the farthest, which fading may raise
     gain_error: float  # deviation of the workers' gains over their mean, in phase
     times_the_noise: float  # what that makes of the noise in the sum, over exact gains; 1 without masks
-    advice: str  # what to do about it; empty where it does little
     absent: float  # share of the workers that do not send
     noise: dict[str, Any]  # in the sum, by where it comes from
     # What other assumptions on colluders and absent workers cost: "name", "override", and "noise_db", the noise over
@@ -76,7 +75,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
         gain_error=gain_error_of(scenario),
         times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
-        advice=scenario.privacy.noise_kind.advice(scenario),
         absent=silent_share(scenario),
         noise=noise.to_dict(),
         costs=costs,

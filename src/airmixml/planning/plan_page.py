@@ -13,7 +13,7 @@ from airmixml.output.cards import claimed_card
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
-from airmixml.radio.links import acquisition_rows, link_rows
+from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
@@ -162,7 +162,6 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
         lowest = f"a transmitter sends {scenario.air.min_power_dbm:g} dBm at least"
         yield "attenuators", f"{plain['attenuation_db']:.0f} dB before the median worker's antenna: {lowest}"
     yield "air time", duration(plain["air_seconds"])
-    yield from acquisition_rows(scenario)
     yield from link_rows(plain["link"]) if "link" in plain else ()
     yield from _uplink(plain["uplink"], rounds, scenario)
     if "snr_inputs_db" in plain:
@@ -275,8 +274,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
         rows.append((each["name"], f"{cost} ({each['override']})"))
     yield Table(title="Workers hide themselves", columns=("", ""), rows=tuple(rows), words=2)
-    if masks["advice"]:
-        yield masks["advice"]
     if masks["overrides"]:
         yield f"{masks['gain_db']:.1f} dB less noise in the sum with {', '.join(masks['overrides'])}"
 

@@ -21,12 +21,9 @@ from airmixml.privacy.facts import Antennas, Fact
 if TYPE_CHECKING:
     import torch
 
-    from airmixml.arrays import Doubles, Singles
     from airmixml.radio.power import PowerControl
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Scenario
-    from airmixml.streams import Streams
-    from airmixml.workers import Population
     from airmixml.workers.payloads import Payload
 
 
@@ -118,10 +115,6 @@ class IdealAir:
         """Return the symbols of a slot on the air, with pilots and guards."""
         return data_symbols
 
-    def lasting(self, scenario: Scenario, seconds: float, data_symbols: int) -> float:
-        """Return how long a slot of so many seconds lasts, if what is sent besides data needs more."""
-        return seconds
-
     def probes(self, data_symbols: int) -> int:
         """Return the symbols without data on which the server must measure what workers' noise leaves in a sum."""
         return 0
@@ -138,17 +131,8 @@ class IdealAir:
         """Return what one worker can move as it is received, where its data move so much."""
         return of_data
 
-    def moved(
-        self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
-    ) -> tuple[float, float]:
-        """Return squared moves of vectors as they are sent: of so many symbols, none above the largest."""
-        return removal, replacement
-
-    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        """Return what no worker's power gain exceeds, except with probability ``gain_failure``.
-
-        Of a worker's symbols in a slot (0: not known), and of so many seats together (0: of all slots).
-        """
+    def gain_bound(self, scenario: Scenario, symbols: int) -> float:
+        """Return what no worker's power gain exceeds in a slot of so many symbols, except with ``gain_failure``."""
         return 1.0
 
     def gain_failure(self, scenario: Scenario) -> float:
@@ -192,18 +176,6 @@ class IdealAir:
     def converted(self, scenario: Scenario, payload: Payload) -> Payload:
         """Return the payload as it leaves the workers' converters."""
         return payload
-
-    def mean(
-        self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
-    ) -> Doubles:
-        """Return the mean of the workers' inputs as it is received in a ``CentringSlot``, given standard noise."""
-        import numpy as np
-
-        from airmixml.workers.payloads import add_up_rows, rounding_backoff
-
-        held = np.bincount(population.sample_index, minlength=len(inputs)) / population.count
-        summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
-        return np.asarray(summed + slot.noise_deviation * noise)
 
 
 IDEAL: Final = IdealAir()

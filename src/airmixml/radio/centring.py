@@ -21,7 +21,6 @@ from airmixml.impairments.fading import worker_path_gain
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.air import air_of
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES
@@ -36,6 +35,7 @@ from airmixml.workers import (
     encoder_of,
     within_declared,
 )
+from airmixml.workers.payloads import add_up_rows, rounding_backoff
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
@@ -55,10 +55,6 @@ class CentringSlot:
     exact: bool = False  # whether it composes with the other slots as one Gaussian mechanism
     seconds: float  # how long it lasts
     energy_joules: Doubles  # what each worker spends; shape workers
-    unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
-    gain_bound: float = 1.0  # how many times the planned power a worker may be received with; in both mu
-    gain_failure: float = 0.0  # probability, a part of its delta, with which a worker exceeds that
-    pilot_energy: float = 0.0  # of all its pilots, where a number of 1 has energy 1
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
         """Return what it costs a row on so many workers; all send, so nobody's ignorance of the schedule helps."""
@@ -67,28 +63,21 @@ class CentringSlot:
                 'workers.centre = "private" or "refined": what a receiver near the workers hears of the slot for the '
                 'mean is not accounted for; use workers.centre = "public" or "own"'
             )
-        return gaussian_epsilon(copies * self.mu(adjacency), self._left(copies))
+        return gaussian_epsilon(copies * self.mu(adjacency), self.delta)
 
     def joined(
         self, epsilon: float, delta: float, adversary: str, accountant: str, adjacency: str, copies: int = 1
     ) -> float:
         """Return epsilon of this slot and the others, which have ``epsilon`` at ``delta``, at the sum of both deltas.
 
-        ``delta`` is without that of gains above their bound. Where both are Gaussian mechanisms, their mu^2 add up.
+        Where both are Gaussian mechanisms, their mu^2 add up.
         """
         own = self.epsilon(adversary, adjacency, copies)
         if not (self.exact and accountant == "gdp"):
             return epsilon + own
         others = gaussian_mu(max(epsilon, _LEAST_EPSILON), delta)
         together = math.hypot(others, copies * self.mu(adjacency))
-        return gaussian_epsilon(together, delta + self._left(copies))
-
-    def _left(self, copies: int) -> float:
-        """Return its delta less the probability with which the gain of one of so many workers exceeds the bound."""
-        left = self.delta - copies * self.gain_failure
-        if left <= 0.0:
-            raise PrivacyError(f"air.gain_failure: {copies:,} workers' gains take all of delta = {self.delta:g}")
-        return left
+        return gaussian_epsilon(together, delta + self.delta)
 
     def louder(self, factor: float) -> "CentringSlot":
         """Return the slot where ``factor`` times the power is received."""
@@ -103,23 +92,15 @@ class CentringSlot:
         """Return what holds for this slot and the others, which the statement is about, together."""
         adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
         composition = "one Gaussian mechanism" if self.exact and accountant == "gdp" else "basic composition"
-        how, left = ", sent unrounded" if self.unrounded else "", statement.delta - statement.gain_failure
-        unless = f" (except with probability {self.gain_failure:.2g}, in delta)" if self.gain_failure else ""
-        louder = f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
+        louder = {name: self.louder(factor) for name, factor in better_receivers(statement.antennas).items()}
+        asked = statement.delta, adversary, accountant, adjacency, copies
         return replace(
             statement,
-            epsilon=self.joined(statement.epsilon, left, adversary, accountant, adjacency, copies),
+            epsilon=self.joined(statement.epsilon, *asked),
             delta=statement.delta + self.delta,
-            why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})"
-            + (louder if self.gain_bound != 1.0 else ""),
-            gain_bound=max(statement.gain_bound, self.gain_bound),
-            gain_failure=statement.gain_failure + copies * self.gain_failure,
+            why=f"{statement.why}; with the slot that estimated the mean ({composition})",
             if_better={
-                name: None
-                if epsilon is None
-                else self.louder(better_receivers(statement.antennas)[name]).joined(
-                    epsilon, left, adversary, accountant, adjacency, copies
-                )
+                name: None if epsilon is None else louder[name].joined(epsilon, *asked)
                 for name, epsilon in statement.if_better.items()
             },
         )
@@ -131,45 +112,29 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> Pri
 
 
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
-    """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
-
-    On an imperfect air a worker that falls silent takes its pilots along, and both mu have the bound on gains, whatever
-    is drawn. Converters, prefix, carriers and amplifiers count as in every other slot; what the last two do to the mean
-    itself is not simulated.
-    """
+    """Return the slot that estimates the mean with the scenario's budget for it; None where it has none."""
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if not workers.centre_on_air:
         return None
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
-    air = air_of(scenario)
-    pilot_energy = air.pilot_share(scenario) * squared_norm
-    bound = air.gain_bound(scenario, features, workers.count)
-    moves = air.moved(scenario, squared_norm, squared_distance, math.sqrt(squared_norm), features)
-    removal, replacement = (bound * move for move in moves)
-    move = removal if privacy.adjacency == "remove-one" else replacement
-    # Statements hold for the lowest noise that there may be, and for all antennas of the server.
-    half_noise_watts = assumed_noise_watts(scenario) / 2.0 / scenario.air.antennas
+    move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
+    half_noise_watts = assumed_noise_watts(scenario) / 2.0
     mu, delta = centring_target(scenario)
     gain = worker_path_gain(scenario, distance_metres) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
     power_watts = received_watts / gain
-    seconds = radio.slot_seconds or features / SYMBOLS_PER_SECOND
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
         noise_deviation=math.sqrt(privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
-        removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
-        replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
+        removal_mu=math.sqrt(received_watts * squared_norm / half_noise_watts),
+        replacement_mu=math.sqrt(received_watts * squared_distance / half_noise_watts),
         features=features,
         delta=delta,
         exact=composes_exactly(scenario),
-        seconds=air.lasting(scenario, seconds, features),
-        energy_joules=power_watts * (radio.slot_seconds or (squared_norm + pilot_energy) / SYMBOLS_PER_SECOND),
-        unrounded=bool(workers.bits),
-        gain_bound=bound,
-        gain_failure=air.gain_failure(scenario) / workers.count,
-        pilot_energy=pilot_energy,
+        seconds=radio.slot_seconds or features / SYMBOLS_PER_SECOND,
+        energy_joules=power_watts * (radio.slot_seconds or squared_norm / SYMBOLS_PER_SECOND),
     )
 
 
@@ -207,8 +172,9 @@ def centre_privately(
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     inputs = within_declared(_before_centring(scenario.workers), dataset.train_inputs)
-    received = air_of(scenario).mean(scenario, slot, inputs, population, noise, streams)
-    mean = received.astype(np.float32)
+    held = np.bincount(population.sample_index, minlength=len(inputs)) / population.count
+    summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
+    mean = np.asarray(summed + slot.noise_deviation * noise).astype(np.float32)
     train_inputs, shortened = encode_centred(scenario.workers, inputs - mean, streams)
     test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(

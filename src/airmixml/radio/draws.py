@@ -16,12 +16,12 @@ from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
-from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
+from airmixml.radio.power import PowerControl, check_added_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
-from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
-from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+from airmixml.scenario import Air, Mixing, Scenario
+from airmixml.streams import Secret, StreamName, Streams
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -42,10 +42,15 @@ class AirSetting(System):
     """A system whose workers are placed and whose power is set: what stays the same over all slots."""
 
     given: Scenario  # as it was asked for
-    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers
+    distance_metres: Doubles  # of each worker from the server; shape workers
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
     in_rounds: bool = False  # whether these slots follow others, of another length
+
+    @cached_property
+    def worker_path_gain(self) -> Doubles:
+        """sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers."""
+        return worker_path_gain(self.scenario, self.distance_metres)
 
     @property
     def streams(self) -> Streams:
@@ -81,7 +86,7 @@ class AirSetting(System):
         cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles, *, in_rounds: bool = False
     ) -> Self:
         """Gather the setting of a scenario's slots, or of the rounds that follow; distances are workers'."""
-        system = System.of(scenario, input_dim, label_dim)
+        system = System.of(scenario, input_dim, label_dim, distance_metres)
         received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
         if in_rounds:
             sums = system.of_rounds.integers
@@ -90,14 +95,12 @@ class AirSetting(System):
         setting = cls(
             **system.__getstate__(),
             given=scenario,
-            worker_path_gain=worker_path_gain(system.scenario, distance_metres),
+            distance_metres=distance_metres,
             private_received_watts=received_watts,
             in_rounds=in_rounds,
         )
         if setting.masking is not None:
             check_added_power(system.scenario, setting.masking.added_watts, distance_metres)
-        added_watts = received_watts + setting.added_watts
-        check_lowest_power(system.scenario, added_watts, setting.radiated_share, distance_metres)
         return setting
 
 
@@ -154,11 +157,7 @@ class SlotTensors(PowerControl):
         return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
 
 
-DrawsKey = tuple[int, Workers, Radio, Link, Air, Mixing, Privacy | None, tuple[int, float]]
-"""What decides all draws of a scenario."""
-
-
-def draws_key(scenario: Scenario) -> DrawsKey:
+def draws_key(scenario: Scenario) -> tuple[object, ...]:
     """Return what decides all draws; equal for scenarios that differ only in name, power, target and learner.
 
     On an air that is not ideal, and of integers, power and target decide them too.
@@ -254,9 +253,4 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
         fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
         return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))
     fitting = max(1, min(_CPU_BLOCK_SLOTS, _CPU_BLOCK_NUMBERS // per_slot))
-    return 1 << (fitting.bit_length() - 1)  # a power of 2, so that shards can be whole chapters and blocks
-
-
-def shards_of(setting: AirSetting) -> list[range]:
-    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128."""
-    return in_blocks(range(setting.scenario.radio.slots), max(SLOTS_PER_CHAPTER, suitable_block(setting)))
+    return 1 << (fitting.bit_length() - 1)  # a power of 2: whole chapters

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading import choose_antenna, draw_magnitude, silent_share
@@ -35,19 +35,15 @@ from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
 from airmixml.radio.air import Channels, IdealAir, prefix_bound
 from airmixml.randomness.slot_words import SlotWords, slot_words
-from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
 if TYPE_CHECKING:
     import torch
 
-    from airmixml.arrays import Doubles, Singles
     from airmixml.radio.air import Arrival
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.system import System
     from airmixml.scenario import Air, Scenario
-    from airmixml.streams import Streams
-    from airmixml.workers import Population
     from airmixml.workers.payloads import Payload
 
 _MOST_PROBES: Final = 512  # which tell a variance within 6 %
@@ -65,9 +61,6 @@ class _ImpairedAir(IdealAir):
 
     def symbols(self, scenario: Scenario, data_symbols: int) -> int:
         return frame_of(scenario.air, data_symbols).symbols
-
-    def lasting(self, scenario: Scenario, seconds: float, data_symbols: int) -> float:
-        return max(seconds, self.symbols(scenario, data_symbols) / SYMBOLS_PER_SECOND)
 
     def probes(self, data_symbols: int) -> int:
         """Return no more than data symbols: how far those are from what was meant, only the data could tell."""
@@ -98,16 +91,8 @@ class _ImpairedAir(IdealAir):
         removal = (of_data.removal + system.pilot_energy) * removal_factor(system.scenario.air)
         return removal, _with_rounding(system.scenario, of_data.replacement, system.signal)
 
-    def moved(
-        self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
-    ) -> tuple[float, float]:
-        air, repeated = scenario.air, prefix_bound(scenario.air)
-        replacement = _rounded_distance(air, removal, replacement, largest, symbols)
-        removal += self.pilot_share(scenario) * removal
-        return repeated * removal_factor(air) * removal, repeated * replacement * _amplified(air)
-
-    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
+    def gain_bound(self, scenario: Scenario, symbols: int) -> float:
+        seats = scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
         bound = largest_power_gain(scenario, seats, symbols)
         if not math.isfinite(bound):
             raise PrivacyError(
@@ -210,15 +195,6 @@ class _ImpairedAir(IdealAir):
 
         return through_converters(scenario, payload)
 
-    def mean(
-        self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
-    ) -> Doubles:
-        from airmixml.radio.impaired_reception import impaired_mean
-
-        on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
-        radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds
-        return impaired_mean(scenario, inputs, population, slot.power_watts, noise, on_pilot, radiated, streams)
-
 
 class _AirCarryingNoise(_ImpairedAir):
     """The same where workers bring noise: it takes the way of their data, so that no gain tells more of them.
@@ -262,26 +238,14 @@ def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> fl
     if not air.dac_bits or (of_paper and air.waveform != "ofdm"):
         return replacement
     squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
-    rounded = _rounded_distance(
-        air,
-        signal.largest_squared_norm(squared_norm),
-        signal.largest_squared_distance(squared_norm, squared_distance),
-        _largest_symbol(scenario, signal),
-        signal.symbols,
-    )
-    return max(replacement, rounded)
-
-
-def _rounded_distance(air: Air, squared_norm: float, squared_distance: float, largest: float, symbols: int) -> float:
-    """Return the bound on ||Q(v) - Q(v')||^2 of vectors with these bounds and symbols, none above ``largest``."""
-    if not air.dac_bits:
-        return squared_distance
+    longest = 4.0 * signal.largest_squared_norm(squared_norm)
     if air.waveform == "ofdm":
-        return 4.0 * squared_norm
+        return max(replacement, longest)
     # Rounding moves a vector by half a step in each symbol at most.
-    radius = math.sqrt(symbols) * largest / (1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1))
-    apart = math.sqrt(squared_distance) + 2.0 * radius
-    return min(4.0 * squared_norm, apart**2)
+    steps = 1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1)
+    radius = math.sqrt(signal.symbols) * _largest_symbol(scenario, signal) / steps
+    apart = math.sqrt(signal.largest_squared_distance(squared_norm, squared_distance)) + 2.0 * radius
+    return max(replacement, min(longest, apart**2))
 
 
 def _largest_symbol(scenario: Scenario, signal: Signal) -> float:

@@ -5,21 +5,15 @@ server divides the block by that, and by what drifting phases are expected to ta
 gain. It measures noise where no signal should be: workers send real numbers in phase, so whatever arrives a quarter
 turn off is noise, or a signal whose phase is wrong. Noise and masks of the workers are in phase: those it measures on
 noise probes, symbols without data.
-
-In the slot that estimates a mean every worker has a seat. The server receives sum_i g_ip x_i(p) / N in each piece p,
-with noise, and divides it by what the pilot of the block tells, as in every other slot.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Singles
-from airmixml.impairments.fading import worker_path_gain
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.hardware import (
@@ -30,7 +24,6 @@ from airmixml.impairments.hardware import (
     round_to_levels,
     rounding_variance,
 )
-from airmixml.impairments.presence import impair
 from airmixml.impairments.timing import (
     draw_offsets,
     equalise,
@@ -45,16 +38,13 @@ from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
 from airmixml.radio.power import PowerControl
 from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
-from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_words
-from airmixml.scenario import Air, Scenario
-from airmixml.streams import Streams
-from airmixml.workers import Population
-from airmixml.workers.payloads import Payload, Places, add_up_rows, rounding_backoff
+from airmixml.randomness.slot_words import normal_pairs, slot_words
+from airmixml.scenario import Air
+from airmixml.workers.payloads import Payload, Places
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
-_OF_THE_MEAN: Final = 2  # kind of slot, beside the scenario's own and rounds
 # Sequences of the stream "air" that no impairment draws from.
 _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
 
@@ -136,7 +126,8 @@ class ImpairedSlots:
             # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
             return torch.ones((len(self.slots), 1), dtype=torch.complex128, device=device)
         error = _deviation(setting, self.drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
-        seen = mean + error[:, None] * _pilot_normals(self.source, self.slots, frame.pilot_count)
+        noise = self.normals(2 * frame.pilot_count, _PILOT).reshape(len(self.slots), 2, -1)
+        seen = mean + error[:, None] * torch.complex(noise[:, 0], noise[:, 1])
         at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
         drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(device)
         return at_pilots[:, torch.tensor(frame.pilots, device=device)] * drift
@@ -198,7 +189,8 @@ class ImpairedSlots:
 
     def normals(self, per_slot: int, sequence: int) -> torch.Tensor:
         """Return independent standard normal values; slots x per_slot, float64."""
-        return _normals(self.source, self.slots, per_slot, sequence)
+        words = self.source.words(self.slots, -(-per_slot // 2), sequence)
+        return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
 
     def left(self, drawn: PowerControl, sequence: int) -> torch.Tensor | float:
         """Return what is left of workers' noise and masks on every symbol; slots x symbols, or 0 without."""
@@ -272,18 +264,6 @@ def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tens
     return torch.where(empty, _NOTHING, estimate)
 
 
-def _pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
-    """Return the standard noise on the pilots of so many blocks, both quadratures; slots x blocks, complex."""
-    noise = _normals(source, slots, 2 * blocks, _PILOT).reshape(len(slots), 2, -1)
-    return torch.complex(noise[:, 0], noise[:, 1])
-
-
-def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> torch.Tensor:
-    """Return independent standard normal values; slots x per_slot, float64."""
-    words = source.words(slots, -(-per_slot // 2), sequence)
-    return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
-
-
 def convert_received(
     air: Air,
     along: torch.Tensor,
@@ -310,54 +290,3 @@ def convert_received(
         largest = torch.maximum(along.abs().amax(dim=1).double(), across.abs().amax(dim=1).double())
     along, across = (round_to_levels(each, largest[:, None], air.adc_bits) for each in (along, across))
     return along, across, rounding_variance(largest, air.adc_bits)
-
-
-def impaired_mean(
-    scenario: Scenario,
-    inputs: Singles,
-    population: Population,
-    power_watts: Doubles,
-    noise: Doubles,
-    pilot_deviation: float,
-    radiated_share: float,
-    streams: Streams,
-) -> Doubles:
-    """Return the mean of the workers' inputs as the server estimates it; shape inputs.
-
-    ``noise`` is that on the mean of N workers (features), ``pilot_deviation`` that on a pilot if the slot had but one,
-    in the same unit. The slot comes before all others; where gains are drawn its number is the one after the last.
-    """
-    radio, count, features = scenario.radio, population.count, inputs.shape[1]
-    source, frame = slot_words(replace(streams, kind=_OF_THE_MEAN), "air", CPU), frame_of(scenario.air, features)
-    here = range(radio.slots, radio.slots + 1)
-    gain = worker_path_gain(scenario, population.distance_metres)
-    magnitude = torch.from_numpy(gain)[None]
-    seats = SeatDraws(
-        slots=here,
-        frame=frame,
-        workers=torch.arange(count)[None],
-        magnitude=magnitude,
-        path_gain=magnitude,
-        source=source,
-        in_slot=count,
-    )
-    shares = torch.full((1, count), rounding_backoff(count) / count, dtype=torch.float64)
-    air = impair(scenario, seats, shares, torch.from_numpy(power_watts)[None], radiated_share)
-    # sum_i g_ip / N of the workers that hold each sample; samples x pieces.
-    held = np.zeros((len(inputs), frame.pieces), dtype=np.complex128)
-    pilots = torch.zeros((), dtype=torch.complex128)
-    for some in air.gains.parts:
-        weights = (air.ratios[0, some, None] * air.gains.of(some)[0]).expand(-1, frame.pieces).numpy()
-        np.add.at(held, population.sample_index[some], weights)
-        pilots = pilots + (air.ratios[:, some, None] * air.gains.of_pilots(some)).sum(dim=1)
-    error = pilot_deviation * math.sqrt(frame.pilot_count)
-    seen = pilots + error * _pilot_normals(source, here, frame.pilot_count)
-    divisor = _trusted_gain(seen, torch.full((1, 1), 2.0 * error**2, dtype=torch.float64))[0].numpy()
-    divisor = divisor[list(frame.pilots)] * expected_drift(scenario, frame)
-    mean, first = np.empty(features), 0
-    for piece, length in enumerate(frame.lengths):
-        numbers, by = slice(first, first + length), divisor[piece]
-        summed = add_up_rows((held[:, piece] / by).real.copy(), inputs[:, numbers])
-        mean[numbers] = summed + noise[numbers] / abs(by)
-        first += length
-    return mean

@@ -140,14 +140,6 @@ class AnalogLink:
 ANALOG: Final = AnalogLink()
 
 
-def acquisition_rows(scenario: Scenario) -> list[tuple[str, str]]:
-    """Return what it takes to acquire workers, as a row of a table; none where that is not counted."""
-    symbols, seconds = scenario.air.acquisition_symbols, scenario.radio.link_kind.acquisition_seconds(scenario.met)
-    if not symbols:
-        return []
-    return [("acquisition", f"{symbols:,} symbols of each worker before the first slot, {duration(seconds)} of it")]
-
-
 class AbsentWorkers(Air):
     """What a digital link leaves of an air: workers that do not answer."""
 
@@ -211,15 +203,15 @@ class DigitalLink(AnalogLink):
         """Refuse masks of absent workers that would not be recovered: one missing mask spoils the sum."""
         if not sums.masked:
             return
-        from airmixml.radio.masking import enough_absent, recovery_in_words  # here: an analog run needs no masks
+        from airmixml.radio.masking import enough_absent  # here: an analog run needs no masks
 
         absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - self._traffic(scenario, sums).lost)
-        if enough_absent(scenario, chance=absent) > scenario.privacy.most_absent:
-            mend = recovery_in_words(scenario, chance=absent)
+        enough = enough_absent(scenario, chance=absent)
+        if enough > scenario.privacy.most_absent:
             raise ScenarioError(
                 f"privacy.most_absent = {scenario.privacy.most_absent:g}: {absent:.3g} of the workers are absent on "
                 f"average, who do not answer (air.absent = {scenario.air.absent:g}) or lose a packet, and one mask "
-                f"that is not recovered spoils a sum of integers; {mend}"
+                f"that is not recovered spoils a sum of integers; must be at least {enough:g}"
             )
 
     def traffic(self, system: System) -> Traffic:
@@ -293,16 +285,11 @@ class DigitalLink(AnalogLink):
 
 def link_rows(link: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what a digital link takes, from the plain values of ``DigitalLink.to_dict``, as rows of a table."""
-    points, rate = plural(int(link["access_points"]), "untrusted access point"), f"{link['rate_mbps']:g} Mb/s"
-    packets = f"{link['packets_per_vector']:,.0f} packets per vector, each sent {link['expected_tries']:.3g} times"
-    lost = (
-        f"{link['lost_share']:.2g} of the vectors lost, {link['absent_share']:g} never sent: whole workers are absent"
-    )
+    points = plural(int(link["access_points"]), "untrusted access point")
+    sent = f"{link['worker_bits'] / 1e6:,.4g} Mbit in {duration(link['worker_seconds'])}"
     return [
-        ("digital link", f"{points} at {rate}, up to {link['workers_of_busiest']:,.0f} workers at each"),
-        ("packets", f"{packets}; {lost}"),
-        ("a worker sends", f"{link['worker_bits'] / 1e6:,.4g} Mbit in {duration(link['worker_seconds'])}"),
-        ("backhaul", f"{link['backhaul_bits'] / 1e6:,.4g} Mbit, {duration(link['backhaul_seconds'])} besides"),
+        ("digital link", f"{points} at {link['rate_mbps']:g} Mb/s, {link['lost_share']:.2g} of the vectors lost"),
+        ("a worker sends", f"{sent}; backhaul {link['backhaul_bits'] / 1e6:,.4g} Mbit"),
     ]
 
 

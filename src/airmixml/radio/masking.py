@@ -24,8 +24,6 @@ from airmixml.streams import Secret, Streams
 if TYPE_CHECKING:
     import torch
 
-BITES: Final = 2.0
-"""Times the noise of exact gains from which on another way to send is advised."""
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _ROUNDING: Final = 1e-9
 _SETTLED_DIGITS: Final = 6
@@ -177,7 +175,11 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
     if absent and not rules.is_recoverable(seats, graph.degree, colluders, absent):
-        raise PrivacyError(_not_recovered(privacy, graph))
+        raise PrivacyError(
+            f"privacy.most_absent = {privacy.most_absent:g}: {absent:,} of the {seats:,} workers of a slot, whose "
+            f"masks the others could not recover; must be at most {_most_recoverable_share(privacy, graph):g}, "
+            "or raise privacy.mask_degree"
+        )
     honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
         who = f"{taken_out:,} colluding or absent workers" if taken_out else "chance"
@@ -195,21 +197,6 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
         return masking
     # A worker that is called absent but did send has its masks revealed: its self mask must hide it as well.
     return replace(masking, self_watts=max(masking.hidden_watts - masking.own_watts, 0.0))
-
-
-def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
-    """Return why workers could not recover the masks of so many, and what they could."""
-    seats, absent = graph.seats, math.ceil(privacy.most_absent * graph.seats)
-    most = _most_recoverable_share(privacy, graph)
-    mend = f"must be at most {most:g}" if most else "must be 0, which recovers nothing"
-    if rules.has_quorum(seats, privacy.colluders, absent):
-        why = f"and too few of somebody's {graph.degree} neighbours may be left to rebuild its masks"
-        mend += ", or raise privacy.mask_degree" if graph.degree < seats - 1 else ""
-    else:
-        why = f"and {rules.majority(seats, privacy.colluders):,} must be present to agree on who is absent"
-    return (
-        f"privacy.most_absent = {privacy.most_absent:g}: {absent:,} of the {seats:,} workers of a slot, {why}; {mend}"
-    )
 
 
 def most_recoverable_share(scenario: Scenario) -> float:
@@ -258,18 +245,6 @@ def times_the_noise(workers: int, gain_error: float) -> float:
     self masks, which recovery adds: they leave r^2 sigma_0^2 more.)
     """
     return 1.0 + math.sqrt(workers) * gain_error
-
-
-def mask_advice(workers: int, gain_error: float) -> str:
-    """Return in one line what gain errors make of masks, and what to do; empty where they do not double the noise."""
-    times = times_the_noise(workers, gain_error)
-    if times < BITES:
-        return ""
-    much = f"{times:.0f}" if times >= 10.0 else f"{times:.1f}"
-    return (
-        f"{100.0 * gain_error:.2g} % of gain error leaves {much} times the noise of exact gains in the sum of "
-        f'{workers:,} masked workers; use integers over a digital link (radio.link = "digital")'
-    )
 
 
 def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
@@ -325,16 +300,6 @@ def rules_of(scenario: Scenario, masking: Masking) -> rules.Rules | None:
     )
 
 
-def recovery_in_words(scenario: Scenario, least: int = 0, chance: float | None = None) -> str:
-    """Return which ``privacy.most_absent`` would recover all masks, of ``least`` absent workers or what is usual."""
-    enough, most = enough_absent(scenario, least, chance), most_recoverable_share(scenario)
-    if enough <= most:
-        return f"must be at least {enough:g}"
-    if not scenario.privacy.noise_kind.real:
-        return f"must be at least {enough:g}, and no more than {most:g} can be recovered: fewer must be absent"
-    return f"no more than {most:g} can be recovered: must be 0, which leaves their masks in the sum"
-
-
 def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
     """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats."""
     import torch  # here: an account needs none
@@ -344,33 +309,26 @@ def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tenso
         return
     absent = ~sending
     counts = absent.sum(dim=1)
-    told = f"privacy.most_absent = {scenario.privacy.most_absent:g}:"
-    if int(counts.max()) > agreed.most_absent:
-        place = int(counts.argmax())
-        found = int(counts[place])
-        mend = recovery_in_words(scenario, found)
+    most, lost = int(counts.max()), 0
+    recovered = most <= agreed.most_absent
+    if recovered and not graph.complete:
+        neighbours = torch.zeros_like(absent, dtype=torch.int64)
+        for after in torch.from_numpy(graph.successors).to(absent.device):
+            neighbours += absent[:, after]
+            neighbours[:, after] += absent
+        shares = graph.degree - neighbours  # of each one's secret, held by those who are present
+        needed = sending | (shares > 0)  # nobody asks for masks between two who are absent
+        fewest, lost = int(torch.where(needed, shares, graph.degree).min()), int((neighbours * sending).max())
+        recovered = lost <= agreed.most_absent_neighbours and fewest >= agreed.threshold
+        lost = max(lost, graph.degree - fewest)
+    if not recovered:
+        least = max(most, math.ceil(lost / graph.degree * seats))
+        whose = ", too many of them neighbours of one worker" if lost else ""
         raise ScenarioError(
-            f"{told} {found:,} of the {seats:,} workers of slot {slots[place]} are absent, and the others reveal the "
-            f"masks of at most {agreed.most_absent:,}, so that nothing is recovered; {mend}"
+            f"privacy.most_absent = {scenario.privacy.most_absent:g}: {most:,} of the {seats:,} workers of slot "
+            f"{slots[int(counts.argmax())]} are absent{whose}, so that nothing is recovered; must be at least "
+            f"{enough_absent(scenario, least):g}, or raise privacy.mask_degree"
         )
-    if graph.complete:
-        return
-    neighbours = torch.zeros_like(absent, dtype=torch.int64)
-    for after in torch.from_numpy(graph.successors).to(absent.device):
-        neighbours += absent[:, after]
-        neighbours[:, after] += absent
-    shares = graph.degree - neighbours  # of each one's secret, held by those who are present
-    needed = sending | (shares > 0)  # nobody asks for masks between two who are absent
-    fewest, lost = int(torch.where(needed, shares, graph.degree).min()), int((neighbours * sending).max())
-    if lost <= agreed.most_absent_neighbours and fewest >= agreed.threshold:
-        return
-    lost, mend = max(lost, graph.degree - fewest), "raise privacy.mask_degree"
-    if not scenario.privacy.mask_degree or lost <= graph.degree - agreed.threshold:
-        mend = recovery_in_words(scenario, math.ceil(lost / graph.degree * seats))
-    raise ScenarioError(
-        f"{told} a worker has {lost} absent neighbours, and the masks of at most {agreed.most_absent_neighbours} are "
-        f"revealed, so that nothing is recovered; {mend}"
-    )
 
 
 def check_recovered(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
@@ -379,6 +337,7 @@ def check_recovered(scenario: Scenario, masking: Masking, sending: torch.Tensor,
     if absent and not scenario.privacy.most_absent:
         raise ScenarioError(
             f"privacy.most_absent = 0: {absent:,} of the {sending.shape[1]:,} workers of a slot are absent, and one "
-            f"mask that is not recovered spoils a sum of integers; {recovery_in_words(scenario, absent)}"
+            "mask that is not recovered spoils a sum of integers; must be at least "
+            f"{enough_absent(scenario, absent):g}"
         )
     check_recoverable(scenario, masking, sending, slots)

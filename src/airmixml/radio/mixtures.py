@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Singles, Sums, as_tensor
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
@@ -111,9 +111,6 @@ def _levels_end(signal: Signal, bits_range: float) -> float:
     return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
-_SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
-
-
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
     """What the edge server receives in consecutive slots, and what went into it; all tensors are on the device."""
@@ -126,9 +123,9 @@ class MixtureBlock:
     drawn: SlotTensors  #: schedule, channel, ratios and powers
     snr: torch.Tensor  #: beta |sum q i|^2 / (d_X sigma_n^2 / 2) of inputs, the same of labels; 2 x slots
     joules_per_watt: float  #: energy that a worker spends in a slot per watt of transmit power
-    #: Variance of noise and distortion on a symbol as the server measures it on an air that is not ideal, or of noise
-    #: and rounding of integers; slots. None: that of the powers.
-    measured_noise: torch.Tensor | None = None
+    #: Variance of noise and distortion on a symbol: as the server measures it on an air that is not ideal, of noise and
+    #: rounding of integers, or else of the powers; slots
+    noise_variance: torch.Tensor
     divisor: torch.Tensor | None = None  #: mean gain that was divided by there, complex; slots x pieces, or x 1
 
     def head(self, slots: int) -> Self:
@@ -139,7 +136,7 @@ class MixtureBlock:
             **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
             drawn=self.drawn.head(slots),
             snr=self.snr[:, few].cpu().clone(),
-            measured_noise=None if self.measured_noise is None else self.measured_noise[few].cpu().clone(),
+            noise_variance=self.noise_variance[few].cpu().clone(),
             divisor=None if self.divisor is None else self.divisor[few].cpu().clone(),
         )
 
@@ -162,24 +159,9 @@ class MixtureBlock:
 class AirReport(Tally):
     """Adds up the blocks of one transmission: their draws, and how well the mixtures were received."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        dataset: DataSet,
-        *,
-        distance_metres: Doubles | None = None,
-        received_watts: float | None = None,
-        holding: Integers | None = None,
-    ) -> None:
-        super().__init__(
-            scenario,
-            dataset.input_dim,
-            dataset.label_dim,
-            distance_metres,
-            received_watts=received_watts,
-            averaged=None if dataset.private_mean is None else len(dataset.private_mean),
-            holding=holding,
-        )
+    def __init__(self, setting: AirSetting, dataset: DataSet, *, holding: Integers | None = None) -> None:
+        averaged = None if dataset.private_mean is None else len(dataset.private_mean)
+        super().__init__(setting, averaged=averaged, holding=holding)
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
@@ -187,36 +169,21 @@ class AirReport(Tally):
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
         self._received_slots = 0  # without those of rounds
 
+    @classmethod
+    def of(cls, scenario: Scenario, dataset: DataSet, population: Population) -> Self:
+        """Return the report of a scenario before its first slot."""
+        return cls(AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres), dataset)
+
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
-        self.listen(block)
-
-    def listen(self, block: MixtureBlock) -> None:
-        """Take into account how well a block was received, but not what was sent."""
         self._received_slots += block.slots
-        noise_watts = self.system.noise.in_sum_watts(self.scenario)
-        noise = noise_watts / 2.0 / block.drawn.power_scale_watts
-        if block.measured_noise is not None:
-            noise = block.measured_noise
-        sums = [noise.sum(), block.drawn.ratios.square().sum()]
+        sums = [block.noise_variance.sum(), block.drawn.ratios.square().sum()]
         self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
         self.input_snr_db.add(block.snr[0])
         self.label_snr_db.add(block.snr[1])
         share = self._input_share
         self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
-
-    def sums(self) -> Sums:
-        """Return what was listened to, for ``merge``."""
-        heard = {"slots": np.array(self._received_slots), "air_sums": self._sums.cpu().numpy()}
-        return heard | {name: vars(self)[name].counts for name in _SNRS}
-
-    def merge(self, sums: Sums) -> None:
-        """Take what another report has listened to into account."""
-        self._received_slots += int(sums["slots"])
-        self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
-        for name in _SNRS:
-            vars(self)[name].merge(sums[name])
 
     @property
     def noise_variance(self) -> float:
@@ -270,16 +237,8 @@ class Air:
 
     def new_reports(self) -> list[AirReport]:
         """Return a report of each scenario, before the first slot."""
-        return [
-            AirReport(
-                each.given,
-                self.dataset,
-                distance_metres=self.population.distance_metres,
-                received_watts=each.private_received_watts,
-                holding=self.population.sample_index,
-            )
-            for each in self.settings
-        ]
+        holding = self.population.sample_index
+        return [AirReport(each, self.dataset, holding=holding) for each in self.settings]
 
     def new_payload(self) -> Payload:
         """Lay out what workers send."""
@@ -353,10 +312,12 @@ def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, firs
     # Only with the noise on it may a sum be rounded to float32: see workers/payloads.py.
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
+    half_watts = noise.in_sum_watts(setting.scenario) / 2.0
+    variance = half_watts / draws.power_scale_watts if reception.noise_variance is None else reception.noise_variance
     if snr is None:
         told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
         squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
-        snr = torch.stack(squares) * (draws.power_scale_watts / (noise.in_sum_watts(setting.scenario) / 2.0))
+        snr = torch.stack(squares) * (draws.power_scale_watts / half_watts)
     return MixtureBlock(
         first_slot=first_slot,
         inputs=received[:, :inputs],
@@ -366,6 +327,6 @@ def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, firs
         drawn=draws,
         snr=snr,
         joules_per_watt=setting.joules_per_watt,
-        measured_noise=reception.noise_variance,
+        noise_variance=variance,
         divisor=reception.divisor,
     )

@@ -64,10 +64,6 @@ class Noise:
         nearest = f"that nobody listens nearer than {privacy.eavesdropper_distance_metres:g} m"
         return f"the stated receiver noise ({privacy.eavesdropper_noise_dbm:g} dBm), and {nearest}"
 
-    def advice(self, scenario: Scenario) -> str:
-        """Return what the scenario's air makes of it and what to do, in one line; empty where that is little."""
-        return ""
-
     def receiver_watts(self, scenario: Scenario, thermal_watts: float) -> float:
         """Return the noise power per complex symbol of a server's receiver whose own is ``thermal_watts``."""
         return thermal_watts

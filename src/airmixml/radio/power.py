@@ -169,30 +169,6 @@ def control_power(
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)
 
 
-def check_lowest_power(
-    scenario: Scenario, received_watts: float, radiated_share: float, distance_metres: Doubles
-) -> None:
-    """Refuse a lowest power that is above all that any worker needs, and say by how much.
-
-    Nobody needs more than the worker with the weakest channel does for the largest share; ``radiated_share`` is what is
-    radiated on average per watt of P.
-    """
-    lowest_dbm, policy = scenario.air.lowest_power_dbm, scenario.mixing.power_policy
-    if math.isinf(lowest_dbm):
-        return
-    most_watts, weakest = dbm_to_watts(scenario.radio.max_power_dbm), weakest_gain(scenario, distance_metres)
-    if not policy.follows_channels and weakest > 0.0:
-        most_watts = min(most_watts, policy.largest_received_watts(scenario, received_watts) / weakest)
-    most_dbm = float(watts_to_dbm(most_watts * radiated_share))
-    if most_dbm < lowest_dbm:
-        raise ScenarioError(
-            f"air.min_power_dbm = {scenario.air.min_power_dbm:g}: is {lowest_dbm - most_dbm:.1f} dB above the largest "
-            f"power that any worker needs on average over a slot, {most_dbm:.1f} dBm, so nobody can send; must be at "
-            "most that: use transmitters that can send more softly, a receiver with more noise, a looser privacy "
-            "target, or put attenuators before the antennas (air.attenuator_db)"
-        )
-
-
 def check_added_power(scenario: Scenario, added_watts: float, distance_metres: Doubles | None = None) -> None:
     """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
 

@@ -1,14 +1,13 @@
 """The power that meets a scenario's privacy target, and how the target is shared between slots and a private mean."""
 
 import math
-import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Final
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.errors import AirMixWarning, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import best_power_gain
 from airmixml.privacy import Design, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -18,7 +17,6 @@ from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
-_NOTHING_LEARNT_BELOW: Final = 1e-3
 
 
 def slots_target(scenario: Scenario) -> tuple[float, float]:
@@ -32,7 +30,7 @@ def slots_target(scenario: Scenario) -> tuple[float, float]:
     rest = 1.0 - workers.centre_share
     if composes_exactly(scenario):
         mu, delta = math.sqrt(rest) * _exact_mu(scenario), rest * privacy.delta
-        return gaussian_epsilon(mu, delta - _own_failures(scenario)[0]), delta
+        return gaussian_epsilon(mu, delta), delta
     return rest * privacy.epsilon, rest * privacy.delta
 
 
@@ -53,19 +51,12 @@ def centring_target(scenario: Scenario) -> tuple[float, float]:
     delta = privacy.delta - slots_delta
     if composes_exactly(scenario):
         return math.sqrt(scenario.workers.centre_share) * _exact_mu(scenario), delta
-    return gaussian_mu(privacy.epsilon - slots_epsilon, delta - _own_failures(scenario)[1]), delta
+    return gaussian_mu(privacy.epsilon - slots_epsilon, delta), delta
 
 
 def _exact_mu(scenario: Scenario) -> float:
     """Return mu of the slots and the one for a mean together, one Gaussian mechanism."""
-    return gaussian_mu(scenario.privacy.epsilon, scenario.privacy.delta - sum(_own_failures(scenario)))
-
-
-def _own_failures(scenario: Scenario) -> tuple[float, float]:
-    """Return what delta contains for gains above their bounds where the schedule is known: of slots, of the mean's."""
-    system = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0))
-    of_gains = system.air.gain_failure(scenario)
-    return system.design(0.0).failure_of_gains(of_gains, "none"), of_gains / scenario.workers.count
+    return gaussian_mu(scenario.privacy.epsilon, scenario.privacy.delta)
 
 
 def composes_exactly(scenario: Scenario) -> bool:
@@ -85,18 +76,10 @@ def check_privacy_target(scenario: Scenario) -> None:
             f'learner.rounds = {scenario.learner.rounds}: must be 0 where workers.sends = "gradients": all slots are '
             "rounds there, as many as radio.slots says"
         )
-    privacy = scenario.privacy
     silent = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0)).design(0.0)
     epsilon, _ = slots_target(scenario)
     asked = target_question(scenario)
     if scenario.mixing.power_policy.keeps_target:
-        if privacy.epsilon < _NOTHING_LEARNT_BELOW:
-            warnings.warn(
-                f"privacy.epsilon = {privacy.epsilon:g}: so strict that noise leaves next to nothing to learn from; "
-                "usual targets are 0.1 to 10",
-                AirMixWarning,
-                stacklevel=2,
-            )
         asked.check_target(silent, epsilon)
     else:
         asked.epsilon(silent)

@@ -52,8 +52,8 @@ class RoundsOnAir:
         self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
         self.rounds: list[Round] = []
+        self._told: Broadcast
         self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
-        self._told: Broadcast | None = None
 
     @classmethod
     def of(cls, sent: Transmission, context: RunContext, kept: ResultStore | None = None) -> Self:
@@ -93,7 +93,7 @@ class RoundsOnAir:
         self.done += 1
         self._progress("rounds", self.done, len(self))
         gradient = as_gradient(self.setting.signal, block.inputs[0]) / self.payload.unit
-        self.rounds.append(Round(told, gradient, self._deviation(block) / self.payload.unit))
+        self.rounds.append(Round(told, gradient, float(block.noise_variance[0].sqrt()) / self.payload.unit))
         return self.rounds[-1]
 
     def _again(self, told: Broadcast) -> Round:
@@ -119,13 +119,6 @@ class RoundsOnAir:
             self.report.add(block)
             self.examples = self.examples or block.head(1)
         return block
-
-    def _deviation(self, block: MixtureBlock) -> float:
-        """Return that of the noise on a symbol: as measured, or as known from the powers."""
-        if block.measured_noise is not None:
-            return float(block.measured_noise[0].sqrt())
-        watts = self.setting.noise.in_sum_watts(self.setting.scenario) / 2.0
-        return float((watts / block.drawn.power_scale_watts[0]).sqrt())
 
     def transmission(self) -> Transmission:
         """Return what was sent, of rounds that are all slots of a run."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, own_numbers
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
@@ -81,20 +81,17 @@ class Schedule:
             return np.asarray(uniforms(source.words(slots, count)).cpu(), dtype=np.float64)
 
         scheduled, workers = scenario.radio.scheduled, scenario.workers.count
-        try:
-            found = np.asarray(self.pick(np.arange(slots.start, slots.stop), scheduled, workers, chances))
-        except (TypeError, ValueError, NotImplementedError):
-            found = np.full((), -1)
-        if (
-            found.shape != (len(slots), scheduled)
-            or found.dtype.kind not in "iu"
-            or np.any((found < 0) | (found >= workers))
-            or np.any(np.diff(np.sort(found, axis=1)) == 0)
-        ):
-            raise PluginError(
-                f"radio.schedule = {type(self).__name__}: its pick must return slots x scheduled whole numbers from 0 "
-                f"to {workers - 1}, all different in a slot"
-            )
+        numbers = np.arange(slots.start, slots.stop)
+        found = own_numbers(
+            lambda: self.pick(numbers, scheduled, workers, chances),
+            (len(slots), scheduled),
+            lambda who: (
+                ((who >= 0) & (who < workers) & (who == np.floor(who))).all(axis=1)
+                & (np.diff(np.sort(who, axis=1)) > 0).all(axis=1)
+            ),
+            f"radio.schedule = {type(self).__name__}: its pick must return slots x scheduled whole numbers from 0 "
+            f"to {workers - 1}, all different in a slot",
+        )
         return torch.from_numpy(found.astype(np.int64)).to(source.device)
 
     def shares(

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, as_tensor
+from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
-from airmixml.radio.draws import SlotTensors
-from airmixml.radio.power_calibration import asked_received_watts
-from airmixml.radio.system import System
-from airmixml.scenario import Scenario
+from airmixml.radio.draws import AirSetting, SlotTensors
 
 if TYPE_CHECKING:
     from airmixml.radio.centring import CentringSlot
@@ -25,24 +22,16 @@ _SILENT_WATTS: Final = 1e-300
 
 
 class SlotTotals:
-    """Adds up the draws of one transmission, block by block, in constant memory; ``holding`` is each worker's row."""
+    """Adds up the draws of one transmission, block by block, in constant memory.
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        input_dim: int,
-        label_dim: int,
-        distance_metres: Doubles | None = None,
-        *,
-        received_watts: float | None = None,
-        averaged: int | None = None,
-        holding: Integers | None = None,
-    ) -> None:
-        self.given = scenario  # as it was asked for
-        self.system = System.of(scenario, input_dim, label_dim, distance_metres)
-        self.scenario = scenario = self.system.scenario  # as its link meets the air
-        self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
-        self.joules_per_watt = self.system.joules_per_watt
+    ``averaged`` numbers has the mean that is sent first, if not those of the inputs; ``holding`` is each worker's row.
+    """
+
+    def __init__(self, setting: AirSetting, *, averaged: int | None = None, holding: Integers | None = None) -> None:
+        self.system, self.given = setting, setting.given  # the scenario as it was asked for
+        self.scenario = scenario = setting.scenario  # as its link meets the air
+        self.signal, self.sensitivity = setting.signal, setting.sensitivity
+        self.joules_per_watt = setting.joules_per_watt
         self.rows: RowShifts | None = None
         if holding is not None and np.bincount(holding).max() > 1:
             self.rows = RowShifts(holding)
@@ -62,23 +51,20 @@ class SlotTotals:
         self._strengths = SlotStrengths()
         # Of an air that is not ideal: strengths as planned.
         self._planned_strengths = None if self.system.air.exact else SlotStrengths()
-        if received_watts is None:
-            received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
         policy = scenario.mixing.power_policy
-        asked_watts = policy.largest_received_watts(scenario, received_watts)
+        asked_watts = policy.largest_received_watts(scenario, setting.private_received_watts)
         self._asked_watts: float | None = None if policy.follows_channels else asked_watts
-        self._planned = self.system.design(received_watts)
+        self._planned = setting.design(setting.private_received_watts)
         self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
         self._sent_failure = self.system.air.sent_failure(scenario)
-        if averaged is None:
-            averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring: CentringSlot | None = None
-        if scenario.workers.centre_on_air and distance_metres is not None:
-            from airmixml.radio.centring import plan_centring
+        if scenario.workers.centre_on_air:
+            from airmixml.radio.centring import averaged_numbers, plan_centring
 
-            self.centring = plan_centring(scenario, averaged, distance_metres)
+            numbers = averaged or averaged_numbers(scenario.workers, self.signal.features, None)
+            self.centring = plan_centring(scenario, numbers, setting.distance_metres)
         if self.centring is not None:
             self._energy += torch.as_tensor(self.centring.energy_joules)
             self._count_power(torch.from_numpy(self.centring.power_watts))
@@ -318,10 +304,6 @@ class DecibelHistogram:
         counts = self.counts
         step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
         return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
-
-    def merge(self, counts: Integers) -> None:
-        """Add the ``counts`` of another one."""
-        self._counts = self._counts + as_tensor(counts).to(self._counts)
 
 
 class SlotStrengths:

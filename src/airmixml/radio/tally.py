@@ -3,7 +3,7 @@
 A rehearsal is a transmission without data: who is scheduled, with which ratios and powers, tallied as the real one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 from airmixml.arrays import Doubles, Integers, watts_to_dbm
 from airmixml.errors import PluginError, PrivacyError
@@ -26,7 +25,6 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
 from airmixml.radio.system import adversary_named
-from airmixml.randomness.slot_words import CPU
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -168,7 +166,7 @@ class Tally(SlotTotals):
         if self.centring is not None and self.centring.exact:
             return spent(delta=self.scenario.privacy.delta - failure, spent_mu=self._mean_mu)
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=delta - failure + (self.centring.gain_failure if self.centring else 0.0))
+        return for_the_mean + spent(delta=delta - failure)
 
     @property
     def _rounding(self) -> Rounding | None:
@@ -283,32 +281,17 @@ def rehearse_family(
     check_family(scenarios)
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
-    dims = (input_dim, label_dim, distance_metres)
-    tallies = [
-        Tally(each.given, *dims, received_watts=each.private_received_watts, holding=holding) for each in settings
-    ]
-    add_slots(settings, tallies, progress=partial(progress, "rehearsal"))
+    tallies = [Tally(each, holding=holding) for each in settings]
+    for draws in draw_blocks(settings[0]):
+        for each, tally in zip(settings, tallies, strict=True):
+            tally.add_draws(draws if each is settings[0] else draws.powered_as(each))
+        progress("rehearsal", tallies[0].slots, settings[0].scenario.radio.slots)
     for tally in tallies:
         if tally.system.rounds:  # one after the other, as they are sent
-            setting = AirSetting.of(tally.scenario, *dims, in_rounds=True)
+            setting = AirSetting.of(tally.scenario, input_dim, label_dim, distance_metres, in_rounds=True)
             for slot in slots_of_rounds(tally.scenario):
                 tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
     return tallies
-
-
-def add_slots(
-    settings: Sequence[AirSetting],
-    tallies: Sequence[SlotTotals],
-    slots: range | None = None,
-    device: torch.device = CPU,
-    progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> None:
-    """Draw all slots of a family, or those given, and have the tally of each scenario count them."""
-    first = settings[0]
-    for draws in draw_blocks(first, slots=slots, device=device):
-        for setting, tally in zip(settings, tallies, strict=True):
-            tally.add_draws(draws if setting is first else draws.powered_as(setting))
-        progress(tallies[0].slots, first.scenario.radio.slots)
 
 
 def placed_distances(scenario: Scenario) -> Doubles:

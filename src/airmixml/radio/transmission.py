@@ -5,27 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 
-from airmixml.arrays import Sums, as_tensor
+from airmixml.arrays import as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_facts
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
-from airmixml.radio.shards import Gatherer, gather_shards, require_independent
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
-from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
-from airmixml.wording import plural
+from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
 
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
 _EXAMPLE_SLOTS = 8
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")
 _RECEIVED = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
-_BYTES_PER_WORKER = 64
-Gathered = TypeVar("Gathered", bound=Gatherer)
 
 
 class Round(NamedTuple):
@@ -89,15 +82,6 @@ class Mixtures(Transmission):
             )
         return TensorDataset(self.inputs, self.labels)
 
-    def _repr_html_(self) -> str:
-        slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
-        told = {
-            "data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}",
-            "received": f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols)",
-            "privacy": str(self.report.privacy),
-        }
-        return html_facts(f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", told)
-
 
 def simulate_family(
     scenarios: Sequence[Scenario],
@@ -105,78 +89,27 @@ def simulate_family(
     dataset: DataSet | None = None,
     population: Population | None = None,
     context: RunContext | None = None,
-    store: ResultStore | None = None,
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
-    Each gets the mixtures that it would get alone. The ``store`` keeps the shards of other engines.
+    Each gets the mixtures that it would get alone.
     """
     context = context or RunContext()
-    gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
-    sent, received = gather_family(
-        scenarios, gather, dataset=dataset, population=population, context=context, store=store
-    )
-    return [
-        Mixtures(**vars(each), inputs=mixtures.inputs, labels=mixtures.labels)
-        for each, mixtures in zip(sent, received, strict=True)
-    ]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GatheredMixtures:
-    """All mixtures of some slots: inputs (slots x input symbols) and labels (slots x label symbols) on the device."""
-
-    slots: range
-    inputs: torch.Tensor
-    labels: torch.Tensor
-
-    def add(self, block: MixtureBlock) -> None:
-        """Keep the mixtures of a block."""
-        here = slice(block.first_slot - self.slots.start, block.first_slot - self.slots.start + block.slots)
-        self.inputs[here], self.labels[here] = block.inputs, block.labels
-
-    def sums(self) -> Sums:
-        """Return the mixtures and the number of their first slot."""
-        inputs, labels = self.inputs.cpu().numpy(), self.labels.cpu().numpy()
-        return {"first_slot": np.array(self.slots.start), "inputs": inputs, "labels": labels}
-
-    def merge(self, sums: Sums) -> None:
-        """Keep the mixtures of some of the slots."""
-        first = int(sums["first_slot"]) - self.slots.start
-        here = slice(first, first + len(sums["inputs"]))
-        self.inputs[here], self.labels[here] = as_tensor(sums["inputs"]), as_tensor(sums["labels"])
-
-
-def _gather_mixtures(scenario: Scenario, sent: DataSet, slots: range, *, device: str, members: int) -> GatheredMixtures:
-    signal, place = Signal.of(scenario.workers, sent.input_dim, sent.label_dim), find_device(device)
-    if len(slots) == scenario.radio.slots:
-        _check_memory(scenario, signal, place, members)
-    widths = (signal.input_symbols, signal.label_symbols)
-    inputs, labels = (torch.empty((len(slots), width), device=place) for width in widths)
-    return GatheredMixtures(slots=slots, inputs=inputs, labels=labels)
-
-
-def gather_family(
-    scenarios: Sequence[Scenario],
-    gather: Callable[[Scenario, DataSet, range], Gathered],
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext,
-    store: ResultStore | None = None,
-) -> tuple[list[Transmission], list[Gathered]]:
-    """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
-
-    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots.
-    """
     air = open_air(scenarios, dataset, population, context)
-    gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
-    if context.engine.here:
-        return run_here(air, lambda number, block: gatherers[number].add(block), context, kept=store), gatherers
-    require_independent(air, context)
-    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(min(air.slots, SLOTS_PER_CHAPTER))))]
-    reports = gather_shards(air, gather, gatherers, context=context, store=store)
-    return sent_over(air, reports, examples), gatherers
+    first, signal = scenarios[0], air.settings[0].signal
+    _check_memory(first, signal, air.device, len(scenarios))
+    widths = signal.input_symbols, signal.label_symbols
+    kept = [[torch.empty((first.radio.slots, width), device=air.device) for width in widths] for _ in scenarios]
+
+    def keep(number: int, block: MixtureBlock) -> None:
+        here = slice(block.first_slot, block.first_slot + block.slots)
+        for whole, part in zip(kept[number], (block.inputs, block.labels), strict=True):
+            whole[here] = part
+
+    sent = run_here(air, keep, context)
+    return [
+        Mixtures(**vars(each), inputs=inputs, labels=labels) for each, (inputs, labels) in zip(sent, kept, strict=True)
+    ]
 
 
 def open_air(
@@ -195,12 +128,7 @@ def open_air(
         dataset = load_dataset(
             first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
-    count, physical = first.workers.count, physical_memory_bytes()
-    if count * _BYTES_PER_WORKER > physical:  # rather than be killed half-way
-        raise ScenarioError(
-            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
-            "fewer workers"
-        )
+    count = first.workers.count
     if population is None:
         population = deploy(first.workers, dataset, streams)
     elif population.count != count:
@@ -237,18 +165,12 @@ def run_here(
     air: Air,
     receive: Callable[[int, MixtureBlock], None],
     context: RunContext,
-    kept: ResultStore | None = None,
 ) -> list[Transmission]:
-    """Run all slots in this process, and hand each block to ``receive`` with the number of its scenario, in order."""
+    """Run all slots, and hand each block to ``receive`` with the number of its scenario, in order."""
     reports, examples = air.new_reports(), list[MixtureBlock]()
-    progress, received = context.progress, air.blocks()
+    progress = context.progress
     progress("over the air", 0, air.slots)
-    # Where rounds follow most is yet to come; more than one block would fill the disk.
-    rounds_follow = len(air.settings) == 1 and air.settings[0].scenario.learner.rounds
-    if kept is not None and rounds_follow and air.slots <= air.block_slots:
-        made = received
-        received = iter([[kept_block(kept, air, range(air.slots), lambda: next(made)[0])]])
-    for blocks in received:
+    for blocks in air.blocks():
         # More blocks are being made on other threads meanwhile.
         with using_threads(1 if blocks[0].slots < air.slots else air.speed.threads):
             for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
@@ -261,20 +183,14 @@ def run_here(
 
 
 def kept_block(
-    store: ResultStore,
-    air: Air,
-    slots: range,
-    receive: Callable[[], MixtureBlock],
-    told: Broadcast | None = None,
+    store: ResultStore, air: Air, slots: range, receive: Callable[[], MixtureBlock], told: Broadcast
 ) -> MixtureBlock:
     """Return what the store keeps of these slots, if the same was broadcast before; else receive and keep it.
 
     What the seed decides is drawn again.
     """
-    digest, setting = "", air.settings[0]
-    if told is not None:
-        numbers = told.weights.tobytes() + told.biases.tobytes()
-        digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
+    setting, numbers = air.settings[0], told.weights.tobytes() + told.biases.tobytes()
+    digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
     name, values = f"block-{slots.start:06d}.npz", [slots.start, slots.stop, digest]
     kept = store.load(name, lambda found, arrays: arrays if found == values else {})
     if kept:

@@ -29,9 +29,7 @@ from airmixml.radio.masking import (
     any_masking,
     check_recovered,
     choose_masking,
-    gain_error_of,
     honest_with,
-    mask_advice,
     protected_graph,
 )
 from airmixml.radio.noise import Noise
@@ -171,7 +169,6 @@ def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]
     return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
 
 
-_INSTEAD: Final = 'use privacy.noise = "masked", or integers over a digital link (radio.link = "digital")'
 _MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
 _NUMBERS_AT_ONCE: Final = 1 << 22
 _PROBED_WORKERS: Final = 256
@@ -221,17 +218,6 @@ class OwnNoise(Noise):
     def trust(self, privacy: Privacy, adversary: str) -> str:
         return self.trusted
 
-    def advice(self, scenario: Scenario) -> str:
-        """Return that the noise of others counts on the ideal air alone; see ``Design.in_workers_noise``."""
-        seats = scenario.radio.scheduled
-        if air_of(scenario).exact or scenario.privacy.adversary == "everyone" or seats == 1:
-            return ""
-        return (
-            f"each worker is hidden by its own noise alone, and the sum has {math.sqrt(seats):.3g} times the noise of "
-            f"exact gains: where gains differ, a worker may arrive more strongly than the noise of the {seats - 1:,} "
-            f"others; {_INSTEAD}"
-        )
-
     def in_sum_watts(self, scenario: Scenario) -> float:
         """Return the receiver's own, and that of the workers, which falls on the real part alone; masks cancel."""
         masking = self.masking(scenario)
@@ -266,9 +252,6 @@ class _MaskedNoise(OwnNoise):
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
         protected_graph(scenario, secret)
 
-    def advice(self, scenario: Scenario) -> str:
-        return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
-
     def trust(self, privacy: Privacy, adversary: str) -> str:
         some = f" but {privacy.colluders:,}, chosen without knowing the graph of masks,"
         return self.trusted.replace(" but the stated colluders", some if privacy.colluders else "")
@@ -283,7 +266,7 @@ class _NoiseOnIntegers(OwnNoise):
 
     about = "the workers' own noise on integers"
     real = False
-    advice, masking = Noise.advice, Noise.masking
+    masking = Noise.masking
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
         super().check(workers, radio, air, mixing, privacy)

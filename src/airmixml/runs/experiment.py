@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.devices import find_device
-from airmixml.engines import Engine
 from airmixml.errors import ScenarioError, hides_values
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -45,8 +44,6 @@ def run(
     progress: Progress = silent,
     private: bool = False,
     public_test: bool = False,
-    engine: str = "local",
-    jobs: int | None = None,
     ledger: Path | str | None = None,
     finish: Finish | None = None,
     show_values: bool = False,
@@ -72,25 +69,20 @@ def run(
         progress: told how far each stage is.
         private: protect the data, which are real.
         public_test: the test rows are public, so that a protected run may state its accuracy on them.
-        engine: "local" for this machine, or "ray" for the slots to be simulated in shards on a Ray cluster.
-        jobs: shards at a time (default: all slots in this process, or all that a Ray cluster takes). Scripts that use
-            several processes need the usual ``if __name__ == "__main__":``.
         ledger: file of budgets that last (``airmix ledger create``): a run that would pass a worker's is refused before
             anything is sent, and what it spends is kept there.
         finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
         show_values: let the errors of a protected run quote rows, values and names, for the owner of the data alone.
         again: also make what a finished folder of the same settings holds; else that is a ``FinishedBefore``.
     """
-    chosen = Engine.of(engine, jobs)
     if private:
         check_protectable(scenario.workers)
-        chosen.require_here("a private run keeps its secret in this process, and nothing of its slots on the disk")
     for option, given in (("--public-test", public_test), ("--show-values", show_values)):
         if given and not private:
             raise ScenarioError(f"{option}: says something about a private run; give --private too")
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
     numbers = consecutive_seeds(scenario, seeds)
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
     check_privacy_target(scenario)
     spending = budget = None

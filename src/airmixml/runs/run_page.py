@@ -8,7 +8,7 @@ from airmixml.output.commands import seeds_option
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
-from airmixml.radio.links import acquisition_rows, link_rows
+from airmixml.radio.links import link_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
@@ -321,7 +321,6 @@ def _radio_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
         *_too_soft(scenario, metrics),
         *_absences(scenario),
-        *_gain_errors(scenario),
     ]
 
 
@@ -348,18 +347,11 @@ def _absences(scenario: Scenario) -> Rows:
     return [("  absent workers", told)]
 
 
-def _gain_errors(scenario: Scenario) -> Rows:
-    """Return what gain errors make of masks and noise, where that is much."""
-    advice = scenario.privacy.noise_kind.advice(scenario)
-    return [("  gain errors", Marked(advice))] if advice else []
-
-
 def _air_time_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return what was sent and how long that takes."""
     unit, link = scenario.radio.link_kind.unit, metrics.get("link")
     lasts = duration(metrics["air_seconds"])
     rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {lasts} in total")]
-    rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
     if link:
         rows += [(f"  {name}", text) for name, text in link_rows(link)]
     if rounds := metrics.get("rounds"):

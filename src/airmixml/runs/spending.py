@@ -227,7 +227,7 @@ def _loss_to(name: str, scenario: Scenario, design: Design, centring: CentringSl
     if centring is None:
         return loss
     centring.epsilon(name, adjacency)  # refuses an adversary with a receiver of its own
-    return loss + Loss.of(squared_mu=centring.mu(adjacency) ** 2 * _UP, delta=centring.gain_failure)
+    return loss + Loss.of(squared_mu=centring.mu(adjacency) ** 2 * _UP)
 
 
 def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[float, Loss]:

@@ -118,6 +118,7 @@ def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
         privacy, heard = tables.privacy, tables.mixing.power == "dp" and radio.fading == "none"
+        heard = heard and tables.air.is_ideal
         heard = heard and not NOISES.load(privacy.noise).brought
         heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
         public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"

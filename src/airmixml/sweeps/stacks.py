@@ -166,9 +166,9 @@ def _by_shared_draws(
     scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Result]]
 ) -> Iterator[tuple[int, Result | Failed]]:
     """Run scenarios that share their draws together; yield the number of each with its result."""
-    from airmixml.radio.draws import DrawsKey, draws_key
+    from airmixml.radio.draws import draws_key
 
-    shared: dict[DrawsKey, list[int]] = {}
+    shared: dict[tuple[object, ...], list[int]] = {}
     for number, scenario in enumerate(scenarios):
         shared.setdefault(draws_key(scenario), []).append(number)
     return together_or_alone(shared.values(), lambda members: run([scenarios[member] for member in members]))

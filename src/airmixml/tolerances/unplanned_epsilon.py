@@ -65,7 +65,7 @@ def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)  # with the pilots of this air
     watts = _calibrated(ideal, sensitivity, tuple(distance_metres.tolist()))
     setting = replace(AirSetting.of(scenario, input_dim, label_dim, distance_metres), private_received_watts=watts)
-    tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts)
+    tally = Tally(setting)
     for draws in draw_blocks(setting):
         tally.add_draws(draws)
     return tally.privacy.epsilon
