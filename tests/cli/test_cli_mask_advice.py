@@ -8,9 +8,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from airmixml import Scenario
+from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.planning.plan_page import plan_page
-from airmixml.planning.slot_designs import InputMoments
 
 FEW = ("workers.count=400", "radio.scheduled=400")
 # 1 + sqrt(400) g: with 10 % of complex error, of which 7.1 % are in phase, 2.4 times; with 1 % 1.14 times.

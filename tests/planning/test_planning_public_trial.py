@@ -9,8 +9,8 @@ from airmixml import Scenario, settle
 from airmixml.edge import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TableDesign, Trial
+from airmixml.planning.expected_signal import is_public
 from airmixml.planning.plan import make_plan
-from airmixml.planning.slot_designs import is_public
 from airmixml.planning.trials import PublicTrial, trial_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

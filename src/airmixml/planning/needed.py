@@ -17,8 +17,8 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.design_search import DesignSearch, TableDesign
+from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.planned import Needed, Plan
-from airmixml.planning.slot_designs import InputMoments
 from airmixml.planning.trials import ROUNDS, trial_of
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario

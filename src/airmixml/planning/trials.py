@@ -23,8 +23,8 @@ from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.errors import AirMixError
 from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
+from airmixml.planning.expected_signal import InputMoments, is_public
 from airmixml.planning.image_designs import ImageTrial, nearest_set
-from airmixml.planning.slot_designs import InputMoments, is_public
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
 from airmixml.radio.system import System
