@@ -1,4 +1,4 @@
-"""How much signal a mixture is expected to carry, from a mean and a deviation of inputs, or from public rows.
+"""How much signal a mixture is expected to carry, from a mean and a deviation of inputs.
 
 Before any data are seen, the energy of a slot's mixture is an expectation. Of an encoded input x = (a u, c C) the
 features u are taken as uncorrelated and equally spread, and c C is the constant that the encoder appends;
@@ -15,12 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.data import known_dataset
-from airmixml.radio.centring import centre_privately
-from airmixml.registries import DATASETS
-from airmixml.scenario import Scenario, Workers
-from airmixml.streams import Streams
-from airmixml.workers import Signal, deploy, encoder_of, load_dataset
+from airmixml.scenario import Workers
+from airmixml.workers import Signal, encoder_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +48,6 @@ class ExpectedSignal:
     input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
     label_energy: float  # the same for the label symbols
     label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
-    workers: float = math.inf  # how many of them the means are over, where they are of rows and not of assumptions
 
     @classmethod
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
@@ -90,42 +85,6 @@ class ExpectedSignal:
         return self._mixed(ratios, self.label_energy, self.label_mean_energy)
 
     def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
-        """Return the energy of sum q_i v_i over draws of workers without replacement; all of them give the mean."""
+        """Return the energy of sum q_i v_i of independent workers."""
         total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
-        if math.isinf(self.workers):
-            return np.asarray((total - squares) * mean_energy + squares * energy)
-        spread = (energy - mean_energy) * self.workers / (self.workers - 1.0)
-        return np.asarray(total * mean_energy + (squares - total / self.workers) * spread)
-
-
-def is_public(scenario: Scenario) -> bool:
-    """Whether the scenario's rows are a table that comes with the package, which anybody may read."""
-    known = known_dataset(scenario.workers.dataset)
-    return known is not None and known.name in DATASETS.own and known.image_shape is None
-
-
-def public_signal(scenario: Scenario) -> ExpectedSignal | None:
-    """Return the energies of what workers send of public rows; None where no such rows are sent one by one."""
-    workers, one_by_one = scenario.workers, scenario.workers.sends in ("samples", "moments")
-    if not is_public(scenario) or workers.several_rows or not one_by_one or not scenario.air.is_ideal:
-        return None
-    streams = Streams(scenario.seed)
-    dataset = load_dataset(workers, streams)
-    population = deploy(workers, dataset, streams)
-    dataset = centre_privately([scenario], dataset, population)
-    held = population.sample_index
-    inputs = dataset.train_inputs[held].astype(np.float64)
-    labels = workers.label_weight * dataset.label_code.coded(np.asarray(dataset.train_labels)[held])
-    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
-    rows = len(inputs)
-    squares, weights = (inputs**2).sum(axis=1), (labels**2).sum(axis=1)
-    means = (inputs.mean(axis=0), labels.mean(axis=0))
-    if signal.moments:
-        means, weights, squares = (inputs.T @ inputs / rows, inputs.T @ labels / rows), squares * weights, squares**2
-    return ExpectedSignal(
-        input_energy=float(squares.mean()) / signal.input_symbols,
-        input_mean_energy=float((means[0] ** 2).sum()) / signal.input_symbols,
-        label_energy=float(weights.mean()) / signal.label_symbols,
-        label_mean_energy=float((means[1] ** 2).sum()) / signal.label_symbols,
-        workers=rows,
-    )
+        return np.asarray((total - squares) * mean_energy + squares * energy)

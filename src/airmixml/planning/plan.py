@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
-from airmixml.planning.expected_signal import ExpectedSignal, InputMoments, public_signal
+from airmixml.planning.expected_signal import ExpectedSignal, InputMoments
 from airmixml.planning.mask_plan import plan_masks
 from airmixml.planning.planned import Plan
 from airmixml.planning.recommend import Recommendation, changed_keys, sent_at_once
@@ -71,7 +71,7 @@ def make_plan(
         progress: told how many tables or splits were tried.
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim, named=named)
+    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim)
     if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner
@@ -99,7 +99,7 @@ def make_plan(
             instead = make_plan(scenario.with_overrides(*overrides), best_dim, label_dim, moments, **how)
         except AirMixError as problem:  # what suits real numbers may not suit integers
             return replace(plan, note=f"kept: {problem}")
-    if not instead.feasible or instead.air_seconds > max(plan.air_seconds, limit):
+    if not instead.feasible or (overrides and instead.air_seconds > limit):
         why = (
             instead.verdict if not instead.feasible else "it does not fit into the time on the air (--max-air-seconds)"
         )
@@ -108,12 +108,12 @@ def make_plan(
     return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
 
 
-def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named: bool) -> Plan:
+def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None) -> Plan:
     """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
     scenario, input_dim, label_dim = sizing.scenario, sizing.input_dim, sizing.label_dim
     if not scenario.privacy.noise_kind.real:
         real = replace(sizing, scenario=_with_real_numbers(scenario))
-        return _with_integers(_costs(real, moments, held_dim, named=named), sizing)
+        return _with_integers(_costs(real, moments, held_dim), sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
@@ -161,7 +161,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        **_signal(sizing, moments, beta, draws.ratios, named=named),
+        **_signal(sizing, moments, beta, draws.ratios),
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -170,14 +170,10 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     )
 
 
-def _signal(
-    sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles, *, named: bool
-) -> dict[str, Any]:
+def _signal(sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles) -> dict[str, Any]:
     """Return the SNR of slots with these beta and ratios; what follows from the data alone is left out."""
     scenario, workers = sizing.scenario, sizing.scenario.workers
-    known = public_signal(scenario) if named else None
-    expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
-    found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
+    expected, found = ExpectedSignal.of(workers, sizing.system.signal, moments), dict[str, Any]()
     # How long the sum of several rows is, and how large a target, nobody knows before.
     if not workers.several_rows:
         found["snr_inputs_db"] = _as_counted(scenario, power_scale_watts, expected.of_inputs(ratios))

@@ -158,7 +158,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _uplink(plain["uplink"], rounds, scenario)
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
-        more = " or more: rows are not read, and correlated inputs give more" if plain.get("snr_is_least") else ""
+        more = " or more: rows are not read, and correlated inputs give more" if workers.sends == "moments" else ""
         yield "SNR", f"{plain['snr_inputs_db']:.1f} dB inputs{labels} (median slot){more}"
     if "frame" in plain:
         yield "air", _frame(plain["frame"], scenario)
@@ -262,29 +262,18 @@ def _masks(masks: Plain) -> Iterator[Part]:
 
 
 def _needed(plain: Plain) -> Iterator[Part]:
-    """Yield what the wanted accuracy takes: how much of each quantity, with how far single tables are apart."""
-    wanted, rehearsal = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]
-    single = rehearsal["basis"].split()[1].removesuffix("s") if "measured_on" in rehearsal else "table"
-    rows = []
+    """Yield what the wanted accuracy takes: how much of each quantity."""
+    wanted, basis, rows = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]["basis"], []
     for each in plain["needed"]:
         form = "{:.3g}" if each["quantity"] == "epsilon" else "{:,.0f}"
-        planned, value, first, last, most = (
-            each[name] if each[name] is None else form.format(each[name])
-            for name in ("planned", "value", "earliest", "latest", "most")
-        )
-        if value is None:
+        if each["value"] is None:
             reached = _accuracy({"accuracy": each["accuracy_at_most"], "error": each["error_at_most"]})
-            value = f"not reached: {reached} with {most}"
-        elif each["value"] == each["least"] > 0:
-            value += " or less"
-        apart = first if first == last else f"{first} to {last}"
-        if last is None:
-            never = f"{each['tables'] - each['reached']} of {each['tables']} never"
-            apart = f"from {first}; {never}" if first else f"no {single} of {each['tables']}"
-        rows.append((each["quantity"], planned, value, apart))
-    columns = ("change one", "recommended", "needed for the mean", f"for single {single}s")
-    title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']})"
-    yield Table(title=title, columns=columns, rows=tuple(rows), words=4)
+            value = f"not reached: {reached} with {form.format(each['most'])}"
+        else:
+            value = form.format(each["value"]) + (" or less" if each["value"] == each["least"] > 0 else "")
+        rows.append((each["quantity"], form.format(each["planned"]), value))
+    title = f"What {wanted:g} % accuracy takes (the mean of {basis})"
+    yield Table(title=title, columns=("change one", "recommended", "needed"), rows=tuple(rows), words=3)
     yield "More slots at the same epsilon do not help: they share it."
 
 

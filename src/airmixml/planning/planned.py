@@ -24,10 +24,6 @@ class Needed:
     quantity: str  # workers, epsilon or rounds
     planned: float  # what the recommended design has
     value: float | None  # at which the mean reaches the accuracy; None: at no value tried
-    earliest: float | None  # at which the first table reaches it
-    latest: float | None  # at which the last one does; None: some never do
-    reached: int  # how many tables reach it at some value
-    tables: int
     least: float  # the smallest value tried: where ``value`` is that, less may do
     most: float  # the largest value tried
     accuracy_at_most: float  # the mean there
@@ -55,7 +51,6 @@ class Plan:
     limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
     snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
     snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
-    snr_is_least: bool | None = None  # whether real rows, which were not read, have more of it
     recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
     note: str = ""  # why nothing is recommended to such a learner
     of_recommended: Plan | None = None  # what that takes, where it is another design
