@@ -100,9 +100,7 @@ def make_plan(
         except AirMixError as problem:  # what suits real numbers may not suit integers
             return replace(plan, note=f"kept: {problem}")
     if not instead.feasible or (overrides and instead.air_seconds > limit):
-        why = (
-            instead.verdict if not instead.feasible else "it does not fit into the time on the air (--max-air-seconds)"
-        )
+        why = "that is longer on the air than --max-air-seconds" if instead.feasible else instead.verdict
         return replace(plan, note=f"kept: all workers could send moments in one slot, but {why}")
     found = Recommendation(overrides=overrides, max_air_seconds=limit, rehearsal=search)
     return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
