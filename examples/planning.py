@@ -9,9 +9,9 @@ and nothing is sent.
 from airmixml import Scenario
 from airmixml.planning import InputMoments, account_scenario, draw_account, draw_plan, epsilon_curves, make_plan
 
-INPUTS, CLASSES = 4, 3
+INPUTS, CLASSES = 5, 3
 scenario = Scenario.preset("private-iris").with_overrides("radio.scheduled=20", "radio.slots=200")
-plan = make_plan(scenario, INPUTS, CLASSES, InputMoments(mean=0.5, deviation=0.2))
+plan = make_plan(scenario, INPUTS, CLASSES, InputMoments(mean=0.5, deviation=0.2), held_dim=4)
 print(plan.verdict)
 
 # %%

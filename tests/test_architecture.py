@@ -21,7 +21,6 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
-    "numpy_tensors",
     "registry",
     "registries",
     "notebook",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def torch_is_missing() -> bool:
-    """Whether torch is not installed: accounts, plans, ledgers, reports and predictions of linear models do without."""
+    """Whether torch is not installed: accounts of numbers, reports and predictions of linear models do without."""
     try:
         return find_spec("torch") is None
     except (ImportError, ValueError):  # whatever stands in its place

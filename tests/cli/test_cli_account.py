@@ -91,10 +91,9 @@ def test_own_data_needs_no_reading_if_its_dimensions_are_given(airmix: Airmix, t
     refused = airmix("plan", "mine.toml", "--input-dim", "12", "--label-dim", "2")
     assert refused.stderr.startswith("airmix: error: workers.count = 0: needs data to count")
     given = ("--input-dim", "12", "--label-dim", "2", "--set", "workers.count=500")
-    done = airmix("plan", "mine.toml", *given, "--picture", "plan.svg")
+    done = airmix("plan", "mine.toml", *given)
     assert done.returncode == 0, done.stderr
     assert "12 inputs, 2 classes" in done.stdout
-    assert (tmp_path / "plan.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 def test_a_plan_as_json(airmix: Airmix) -> None:
@@ -102,7 +101,7 @@ def test_a_plan_as_json(airmix: Airmix) -> None:
     plan = json.loads(done.stdout)
     assert plan["feasible"] is True
     assert plan["power_dbm"]["limit"] == 23
-    assert plan["best"]["least energy"]["energy_joules"] == min(each["energy_joules"] for each in plan["options"])
+    assert not {"recommended", "note"} & plan.keys()
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,9 @@ def test_while_it_computes_the_page_has_what_is_known(page: Any) -> None:
 def test_everything_with_a_name_explains_itself(page: Any, preset: str) -> None:
     kit.choose(page, "preset", preset)
     kit.wait_until(lambda: f"{preset}: " in text_of(page, "verdict"), "the design")
-    if preset == "paper-iris":
-        kit.wait_until(lambda: page.find_elements(By.CSS_SELECTOR, "#options th"), "better designs")
     named = "header label, header button, #controls label, #facts > div, #epsilon-table th, #epsilon-table caption"
     silent = f"return {SEEN}.filter((each) => each.textContent.trim() && !each.closest('[title]')).map({TEXT})"
-    assert page.execute_script(silent, f"{named}, #options th") == []
+    assert page.execute_script(silent, named) == []
     kit.go_to(page, "watch")
     kit.wait_until(lambda: page.find_elements(By.ID, "spy") or "packet" in text_of(page, "scene"), "the slot")
     assert page.execute_script(silent, "#watch label, #steps button:not(#next), #own-place") == []

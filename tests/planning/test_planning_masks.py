@@ -8,9 +8,9 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.planning.account import account_scenario
+from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.planning.planned import Plan
-from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.masking import masking_of, with_masks_settled
 from airmixml.radio.noise import expected_noise

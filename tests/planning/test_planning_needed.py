@@ -45,9 +45,6 @@ def test_with_the_answer_the_tables_reach_the_accuracy(easy: dict[str, Needed]) 
     for epsilon, reaches in ((needed.value * 3.2, True), (needed.value / 3.2, False)):
         scenario = replace(TABLE, privacy=replace(TABLE.privacy, epsilon=epsilon))
         assert (search_of(scenario).own.accuracy >= 0.8) == reaches
-    assert needed.earliest is not None
-    assert needed.earliest <= needed.value
-    assert (needed.tables, needed.reached >= needed.tables / 2) == (8, True)
 
 
 @pytest.mark.long
@@ -59,7 +56,6 @@ def test_more_accuracy_takes_more_and_a_looser_target_takes_fewer_workers(easy: 
     far = of_table(0.999)["epsilon"]
     assert far.value is None  # no table of these kinds can be learnt as well as that
     assert far.accuracy_at_most < 0.999
-    assert far.latest is None
 
 
 def test_images_are_answered_by_what_was_measured() -> None:
@@ -107,9 +103,5 @@ def test_what_chance_reaches_below_the_plan_does_not_count() -> None:
 def test_all_quantities_agree_on_whether_the_plan_itself_reaches_the_accuracy() -> None:
     of_plan = search_of(TABLE).own
     wanted = float(np.median(of_plan.accuracies)) + 1e-3  # some tables are above it, some below
-    reaching = int(np.sum(np.array(of_plan.accuracies) >= wanted))
-    assert 0 < reaching < len(of_plan.accuracies)
     for each in of_table(wanted).values():
         assert (each.value is not None and each.value <= each.planned) == (of_plan.accuracy >= wanted), each.quantity
-        assert each.reached >= reaching
-        assert each.latest is None or each.latest > each.planned  # not all tables reach it as planned

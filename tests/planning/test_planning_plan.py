@@ -8,8 +8,6 @@ import pytest
 
 from airmixml import Scenario, settle, simulate
 from airmixml.data.embedded import DIGITS, IRIS
-from airmixml.planning import slot_designs
-from airmixml.planning.design_figures import frontier
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.planned import Plan
 from airmixml.radio.power_calibration import private_received_watts
@@ -18,16 +16,13 @@ from airmixml.radio.system import sensitivity_of
 IRIS_MOMENTS = InputMoments(mean=IRIS.scaled_mean, deviation=IRIS.scaled_deviation)
 
 
-@pytest.fixture
-def own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all options only the scenario's own is computed."""
-    for name, values in (("_ALPHAS", ()), ("_SCHEDULED", ()), ("_SLOT_FACTORS", (1.0,))):
-        monkeypatch.setattr(slot_designs, name, values)
-
-
 @pytest.fixture(scope="module")
 def iris_plan() -> Plan:
-    return make_plan(Scenario.preset("paper-iris"), 4, 3, IRIS_MOMENTS)
+    return planned()
+
+
+def planned(*changes: str) -> Plan:
+    return make_plan(Scenario.preset("paper-iris").with_overrides(*changes), 4, 3, IRIS_MOMENTS)
 
 
 def test_power_energy_and_snr_are_those_of_a_run(iris_plan: Plan) -> None:
@@ -48,7 +43,6 @@ def test_so_they_are_for_digits_with_few_workers_and_small_alpha() -> None:
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.4)
 
 
-@pytest.mark.usefixtures("own_alone")
 def test_slots_as_long_as_their_symbols_have_an_energy_too() -> None:
     """794 symbols a millisecond: Iris's 4 + 3 symbols, each counted at full amplitude, take 7/794 of the paper's."""
     paper = Scenario.preset("paper-iris").with_overrides("radio.slots=300")
@@ -56,10 +50,6 @@ def test_slots_as_long_as_their_symbols_have_an_energy_too() -> None:
     plan, whole = (make_plan(scenario, 4, 3, IRIS_MOMENTS) for scenario in (short, paper))
     assert plan.energy_joules == pytest.approx(simulate(short).report.energy_joules, rel=0.05, abs=0)
     assert plan.energy_joules == pytest.approx(7 / 794 * whole.energy_joules, rel=1e-9)
-    assert [each.energy_joules for each in plan.options] == pytest.approx(
-        [7 / 794 * each.energy_joules for each in whole.options], rel=1e-9
-    )
-    assert min(each.energy_joules for each in plan.options) > 0.0
 
 
 @pytest.mark.parametrize("norm", [0.3, 0.8])
@@ -69,30 +59,6 @@ def test_so_they_are_for_clipped_inputs(norm: float) -> None:
     plan, report = make_plan(scenario, 4, 3, IRIS_MOMENTS, alternatives=False), simulate(scenario).report.to_dict()
     assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=1.5)
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.3)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ("privacy.adversary=server", "privacy.accountant=gdp", "radio.max_power_dbm=-95"),
-        ("mixing.assignment=max-min", "mixing.alpha=10.0"),
-        ("radio.fading=rayleigh",),
-    ],
-    ids=["power limit", "max-min", "fading"],
-)
-@pytest.mark.usefixtures("own_alone")
-def test_the_option_that_is_the_scenario_itself_says_the_same(changes: tuple[str, ...]) -> None:
-    scenario = Scenario.preset("paper-iris").with_overrides(*changes)
-    plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
-    (own,) = [
-        each
-        for each in plan.options
-        if (each.scheduled, each.alpha, each.slots) == (8, scenario.mixing.alpha, scenario.radio.slots)
-    ]
-    assert own.snr_inputs_db == pytest.approx(plan.snr_inputs_db, abs=1.0)
-    assert all(math.isfinite(each.energy_joules) for each in plan.options)
-    if scenario.radio.fading == "none":  # else rare deep fades, which one sample has and another has not, spend most
-        assert own.energy_joules == pytest.approx(plan.energy_joules, rel=0.25, abs=0)
 
 
 def test_a_target_that_the_power_limit_alone_keeps_asks_for_no_more_than_can_be_received() -> None:
@@ -108,14 +74,10 @@ def test_a_target_that_the_power_limit_alone_keeps_asks_for_no_more_than_can_be_
     ("scheduled", "alpha", "printed_joules"),
     [(4, 1.0, 0.084e-6), (4, 1e5, 0.291e-6), (8, 1e5, 0.361e-6)],
 )
-def test_options_have_the_energies_of_the_papers_table(
-    iris_plan: Plan, scheduled: int, alpha: float, printed_joules: float
-) -> None:
+def test_energies_are_those_of_the_papers_table(scheduled: int, alpha: float, printed_joules: float) -> None:
     """Table II, Iris, epsilon = 5; one placement of the workers, so within a tenth."""
-    (option,) = [
-        each for each in iris_plan.options if (each.scheduled, each.alpha, each.slots) == (scheduled, alpha, 1000)
-    ]
-    assert option.energy_joules == pytest.approx(printed_joules, rel=0.1, abs=0)
+    plan = planned(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}")
+    assert plan.energy_joules == pytest.approx(printed_joules, rel=0.1, abs=0)
 
 
 def test_remark_1_stricter_targets_and_quieter_receivers_mean_less_power() -> None:
@@ -128,35 +90,17 @@ def test_remark_1_stricter_targets_and_quieter_receivers_mean_less_power() -> No
     assert watts("radio.noise_dbm=-117") == pytest.approx(watts() * 10**-0.3, rel=1e-9, abs=0)
 
 
-def test_remark_2_a_larger_alpha_gives_the_better_signal_at_the_same_privacy(iris_plan: Plan) -> None:
-    for scheduled in (4, 8, 16):
-        line = sorted(
-            (each.alpha, each.snr_inputs_db)
-            for each in iris_plan.options
-            if each.scheduled == scheduled and each.slots == 1000
-        )
-        assert [snr for _, snr in line] == sorted(snr for _, snr in line)
-
-
-def test_the_guidance_is_the_best_there_is(iris_plan: Plan) -> None:
-    best = iris_plan.best
-    assert best is not None
-    assert best["best SNR per slot"].snr_inputs_db == max(each.snr_inputs_db for each in iris_plan.options)
-    assert best["least energy"].energy_joules == min(each.energy_joules for each in iris_plan.options)
-    edge = frontier(iris_plan.options)
-    for each in iris_plan.options:
-        assert any(
-            kept.energy_joules <= each.energy_joules and kept.snr_inputs_db >= each.snr_inputs_db for kept in edge
-        )
-    assert [each.energy_joules for each in edge] == sorted(each.energy_joules for each in edge)
+def test_remark_2_a_larger_alpha_gives_the_better_signal_at_the_same_privacy() -> None:
+    for scheduled in (4, 16):
+        line = [planned(f"radio.scheduled={scheduled}", f"mixing.alpha={alpha}") for alpha in (0.1, 1, 10, 1e3, 1e7)]
+        assert [each.snr_inputs_db for each in line] == sorted(each.snr_inputs_db for each in line)
 
 
 def test_a_target_that_no_power_meets() -> None:
     plan = make_plan(Scenario.preset("paper-iris").with_overrides("privacy.epsilon=3"), 4, 3, IRIS_MOMENTS)
     assert not plan.feasible
     assert "ln(1/delta) = 4.6052" in plan.verdict
-    assert plan.options == ()
-    assert set(plan.to_dict()) == {"name", "air", "feasible", "verdict", "options"}
+    assert set(plan.to_dict()) == {"name", "air", "feasible", "verdict"}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +125,6 @@ def test_so_they_are_for_moments() -> None:
     plan, report = make_plan(scenario, *dims, moments, alternatives=False), simulate(scenario).report.to_dict()
     assert plan.snr_inputs_db == pytest.approx(report["snr_inputs_db"], abs=2.0)
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=2.0)
-    assert "contrast_db" not in plan.to_dict()
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.3])
@@ -210,18 +153,6 @@ def test_the_noise_multiplier_is_that_of_the_strongest_slot(limit_dbm: int) -> N
     assert plan.noise_multiplier == pytest.approx(design.noise_multiplier("remove-one"), rel=1e-9)
 
 
-def test_options_on_a_cell_with_silent_workers_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small alpha gives nearly all of a slot to one worker; where that one is silent, vanishing shares are left."""
-    monkeypatch.setattr(slot_designs, "_ALPHAS", (1e-2, 1e7))
-    plan = make_plan(
-        Scenario.preset("digits").with_overrides("air.preset=campus"), 64, 10, InputMoments(mean=0.3, deviation=0.3)
-    )
-    assert min(option.alpha for option in plan.options) == 0.01
-    for option in plan.options:
-        assert math.isfinite(option.contrast_db)
-        assert math.isfinite(option.energy_joules)
-
-
 def test_targets_of_a_table_are_planned_with_the_mean_and_the_rounds() -> None:
     scenario = settle(
         Scenario.preset("private-table").with_overrides("workers.dataset=diabetes", "workers.task=regression")
@@ -232,9 +163,9 @@ def test_targets_of_a_table_are_planned_with_the_mean_and_the_rounds() -> None:
     sent = simulate(scenario).report.to_dict()
     assert plan.power_dbm is not None
     assert plan.power_dbm.largest == pytest.approx(sent["power_dbm"]["largest"], abs=0.05)
+    assert plan.rounds is not None
+    assert plan.rounds["count"] == scenario.learner.rounds
+    assert plan.air_seconds == pytest.approx(sent["air_seconds"], rel=1e-9)
+    assert plan.energy_joules == pytest.approx(sent["energy_joules"], rel=1e-9)
     assert plan.recommended is not None
-    own = plan.recommended.own
-    assert own.rounds == scenario.learner.rounds
-    assert own.air_seconds == pytest.approx(sent["air_seconds"], rel=1e-9)
-    assert own.energy_joules == pytest.approx(sent["energy_joules"], rel=1e-9)
-    assert own.energy_joules == pytest.approx(plan.energy_joules, rel=1e-9)
+    assert plan.recommended.rehearsal is None

@@ -11,6 +11,7 @@ from airmixml import Scenario
 from airmixml.output.tables import Table
 from airmixml.planning.plan_page import _tried
 
+IRIS = Scenario.preset("private-iris")
 KEYS = ("model", "encoder", "features", "centre", "norm", "label_code", "label_weight", "rounds", "clip_norm")
 
 
@@ -24,7 +25,7 @@ def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> No
         tried.append({**dict(zip(KEYS, values, strict=True)), **cost})
     sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
     rehearsal = {"own": tried[2], "best": tried[1], "tried": tried, **sizes}
-    table, line = _tried(rehearsal, Scenario.preset("private-iris"))
+    table, line = _tried(rehearsal, IRIS, "this scenario")
     assert "your data may be easier or harder" in str(line)
     assert isinstance(table, Table)
     assert table.title.endswith("mean accuracy in % ± its standard error")
@@ -41,7 +42,9 @@ def test_lines_that_differ_in_the_norm_that_they_are_clipped_at_say_so() -> None
     tried: list[dict[str, Any]] = [{**same, **cost, "clip_norm": 0.5, "accuracy": 0.98}]
     tried += [{**same, **cost, "clip_norm": 1.0, "accuracy": 0.97}]
     sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
-    table, *_ = _tried({"own": tried[1], "best": tried[0], "tried": tried, **sizes}, Scenario.preset("private-iris"))
+    table, *_ = _tried(
+        {"own": tried[1], "best": tried[0], "tried": tried, **sizes}, Scenario.preset("private-iris"), "this scenario"
+    )
     assert isinstance(table, Table)
     for row, norm in zip(table.rows, ("0.5", "1"), strict=True):
         assert row[0] == f"clip norm {norm}"

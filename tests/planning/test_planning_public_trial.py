@@ -10,7 +10,6 @@ from airmixml.edge import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TableDesign, Trial
 from airmixml.planning.plan import make_plan
-from airmixml.planning.slot_designs import is_public
 from airmixml.planning.trials import PublicTrial, trial_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -57,27 +56,16 @@ def test_what_is_recommended_for_public_rows_recommends_itself() -> None:
 
 def test_rows_that_are_not_public_are_not_read() -> None:
     own_file = settle(IRIS).with_overrides("workers.dataset=not-there.csv", "workers.label_column=kind")
-    assert not is_public(own_file)
     assert trial(own_file, named=True).times == "synthetic tables"
     assert trial(IRIS, named=False).times == "synthetic tables"
 
 
 @pytest.mark.parametrize("changes", [(), ("workers.centre=refined", "workers.norm=unit", "workers.label_code=centred")])
-def test_the_signal_of_public_rows_is_that_of_a_run(changes: tuple[str, ...]) -> None:
+def test_a_run_has_no_less_signal_than_is_planned(changes: tuple[str, ...]) -> None:
     scenario = IRIS.with_overrides(*changes)
     plan = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False)
     report = learn(scenario, dataset=load_dataset(scenario.workers, Streams(0))).transmission.report
-    assert plan.snr_inputs_db == report.input_snr_db.quantile_db(0.5)
-    assert plan.snr_labels_db == report.label_snr_db.quantile_db(0.5)
+    assert plan.snr_inputs_db <= report.input_snr_db.quantile_db(0.5)
+    assert plan.snr_labels_db <= report.label_snr_db.quantile_db(0.5)
     assert plan.energy_joules == pytest.approx(report.energy_joules, rel=1e-6, abs=0)
     assert plan.air_seconds == pytest.approx(report.air_seconds, rel=1e-9, abs=0)
-
-
-@pytest.mark.parametrize("changes", [(), ("workers.centre=refined", "workers.norm=unit", "workers.label_code=centred")])
-def test_rows_that_are_not_read_have_no_less_signal_than_told(changes: tuple[str, ...]) -> None:
-    scenario = IRIS.with_overrides(*changes)
-    told = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False, named=False)
-    known = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False)
-    assert (told.snr_is_least, known.snr_is_least) == (True, None)
-    assert told.snr_inputs_db <= known.snr_inputs_db
-    assert told.snr_labels_db <= known.snr_labels_db

@@ -89,7 +89,7 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
         ("compare", ("trusted curator", "Within the target ", "receiver noise")),
         ("sweep", ("2 cells of airmix run, 1 seed each", "0.5 to 5")),
         ("tolerances", ("absent workers", "accuracy falls by at most 1 point,")),
-        ("plan", ("Plan of paper-iris", "power scale", "At the same privacy", "least energy")),
+        ("plan", ("Plan of paper-iris", "power scale", "noise multiplier", "SNR")),
         ("reproduce", ("The paper, run again", "fig2")),
     ],
 )

@@ -16,7 +16,6 @@ from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
-from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
@@ -72,7 +71,6 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    stand_in()
     numbers: dict[str, Any] = {name: context.params[name] for name in _NUMBERS}
     given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None

@@ -13,7 +13,6 @@ from airmixml.budgets.file import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
-from airmixml.numpy_tensors import stand_in
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
@@ -203,7 +202,6 @@ def check_scenario(
 
     A run that would not fit is refused with the line that airmix run gives.
     """
-    stand_in()
     private = LedgerFile(ledger).facts()["mode"] == "protection"
     if seeds < 1:
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")

@@ -17,7 +17,6 @@ from airmixml.cli.account import picture_path
 from airmixml.cli.finished import finish_with_report, report_in
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
-from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import AUTO, Whole
@@ -73,7 +72,6 @@ def plan_command(
     --rows, --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
     A public table that the scenario names is read, to recommend nothing that does worse on it.
     """
-    stand_in()
     if chosen.file is None and chosen.preset is None:
         chosen = _of_own_table(chosen, None not in (rows, input_dim, label_dim))
     may_read, counted = input_dim is None, rows is not None or input_dim is not None

@@ -137,9 +137,9 @@ def plan_part(
             limited_share=sent.limited_slots / scenario.slots_on_air,
             snr_inputs_db=math.nan,  # a run has them
             snr_labels_db=math.nan,
-            contrast_db=math.nan,
         )
-    rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
+    found = plan.recommended
+    rehearsal = found.rehearsal if found is not None and found.own_is_tried else None
     seconds = plan.air_seconds if plan.feasible else System.of(scenario, *dimensions).air_seconds
     return {
         "part": "options" if alternatives else "plan",

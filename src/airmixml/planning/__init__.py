@@ -9,16 +9,14 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
     from airmixml.planning.design_figures import draw_account, draw_plan
+    from airmixml.planning.expected_signal import InputMoments
     from airmixml.planning.plan import make_plan
     from airmixml.planning.planned import Plan
-    from airmixml.planning.recommend import LearningOption, Recommendation
-    from airmixml.planning.slot_designs import InputMoments, Option
+    from airmixml.planning.recommend import Recommendation
 
 __all__ = [
     "Account",
     "InputMoments",
-    "LearningOption",
-    "Option",
     "Plan",
     "Recommendation",
     "account_numbers",

@@ -1,26 +1,20 @@
-"""The pictures of an account (epsilon against slots) and of a plan (signal, energy, learning noise)."""
+"""The pictures of an account (epsilon against slots) and of a plan (accuracy against symbols)."""
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, saved
-from airmixml.wording import plural
+from airmixml.output.figures import ORANGE, accountant_colour, finish_axis, new_figure, saved
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from airmixml.planning.account import Account
-    from airmixml.planning.design_search import DesignSearch, TriedDesign
+    from airmixml.planning.design_search import TriedDesign
     from airmixml.planning.planned import Plan
-    from airmixml.planning.recommend import Recommendation
-    from airmixml.planning.slot_designs import Option
     from airmixml.scenario import Scenario
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
@@ -58,71 +52,14 @@ def draw_account(
     return saved(figure, path)
 
 
-def frontier(options: tuple[Option, ...]) -> list[Option]:
-    """Return the options that no other one beats in both energy and SNR, the cheapest first."""
-    kept: list[Option] = []
-    for option in sorted(options, key=lambda each: (each.energy_joules, -each.snr_inputs_db)):
-        if not kept or option.snr_inputs_db > kept[-1].snr_inputs_db:
-            kept.append(option)
-    return kept
-
-
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
-    """Draw designs at the same privacy: signal and energy, and accuracy or, where that is not known, learning noise."""
-    privacy, found = scenario.privacy, plan.recommended
-    panels = [partial(_energy, plan=plan, scenario=scenario)] if plan.options else []
-    if found is not None and found.rehearsal is not None:
-        panels.append(partial(_accuracy, rehearsal=found.rehearsal))
-    elif found is not None:
-        panels.append(partial(_learning_noise, found=found))
+    """Draw accuracy against uplink symbols of the designs tried at the same privacy: one slot, or rounds after it."""
+    assert plan.recommended is not None
+    rehearsal, privacy = plan.recommended.rehearsal, scenario.privacy
+    assert rehearsal is not None
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
-    figure = new_figure(7 * len(panels), 5, f"{plan.title}: designs with {target}")
-    for axis, draw in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
-        draw(axis)
-    return saved(figure, path)
-
-
-def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:
-    lengths = sorted({option.slots for option in plan.options})
-    for slots, marker in zip(lengths, "v.^", strict=False):
-        these = [option for option in plan.options if option.slots == slots]
-        alphas, label = np.log10([option.alpha for option in these]), plural(slots, "slot")
-        dots = axis.scatter(*_places(these), c=alphas, s=22, marker=marker, cmap="viridis", alpha=0.8, label=label)
-    axis.figure.colorbar(dots, ax=axis, label="log10 alpha")
-    axis.plot(*_places(frontier(plan.options)), color=ORANGE, label="frontier")
-    own = [option for option in plan.options if _is_own(option, scenario)]
-    axis.plot(*_places(own), **{**_MARKS["recommended"], "label": "this scenario"})
-    axis.set(xscale="log", xlabel="energy of all workers (J)", ylabel="SNR of the inputs per slot (dB)")
-    finish_axis(axis, "Signal and energy at the same privacy", size=12, legend=8)
-
-
-def _places(options: list[Option]) -> tuple[list[float], list[float]]:
-    return [option.energy_joules for option in options], [option.snr_inputs_db for option in options]
-
-
-def _is_own(option: Option, scenario: Scenario) -> bool:
-    if scenario.mixing.policy != "dirmix" or scenario.mixing.prior:
-        return False
-    own = (scenario.mixing.alpha, scenario.radio.scheduled, scenario.radio.slots)
-    return (option.alpha, option.scheduled, option.slots) == own
-
-
-def _learning_noise(axis: Axes, found: Recommendation) -> None:
-    """Draw what was tried, and mark the scenario and what is recommended."""
-    for sends, colour in (("samples", BLUE), ("moments", GREEN)):
-        some = {each: noise for each, noise in found.tried.items() if each.sends == sends}
-        if some:
-            decibels = 10.0 * np.log10(list(some.values()))
-            axis.plot([each.scheduled for each in some], decibels, ".", color=colour, label=sends)
-    for option, name in ((found.own, "this scenario"), (found.best, "recommended")):
-        if math.isfinite(option.learning_noise_db):  # else no signal at all: it has no place in the picture
-            axis.plot(option.sending.scheduled, option.learning_noise_db, **_MARKS[name])
-    axis.set(xscale="log", xlabel="workers per slot", ylabel="learning noise (dB)")
-    finish_axis(axis, "Noise in the learner's moments, by |N_t|", size=12, legend=8)
-
-
-def _accuracy(axis: Axes, rehearsal: DesignSearch) -> None:
-    """Draw accuracy against uplink symbols: one slot, or rounds after it, with the best of the rest."""
+    figure = new_figure(8, 5, f"{plan.title}: designs with {target}")
+    axis = figure.subplots()
     lines: dict[str, dict[int, TriedDesign]] = {}
     for each in rehearsal.tried:  # the best first
         name = f"{each.design.encoder} {each.design.features or ''}".rstrip()
@@ -137,3 +74,4 @@ def _accuracy(axis: Axes, rehearsal: DesignSearch) -> None:
         axis.plot(each.uplink_symbols, 100.0 * each.accuracy, **_MARKS[name])
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
     finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
+    return saved(figure, path)

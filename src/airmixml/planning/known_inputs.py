@@ -16,7 +16,7 @@ from airmixml.scenario.rules import Whole
 
 if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
-    from airmixml.planning.slot_designs import InputMoments
+    from airmixml.planning.expected_signal import InputMoments
 
 
 def data_dimensions(
@@ -58,7 +58,7 @@ def table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
 def input_moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
     """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
     from airmixml.data import known_dataset
-    from airmixml.planning.slot_designs import InputMoments
+    from airmixml.planning.expected_signal import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:

@@ -4,7 +4,7 @@ It is asked of the design that the plan recommends, by the plan's own trial. One
 Accuracy grows with each, but for chance (another number of workers even makes other tables), so that the answer is
 looked up on a ladder from the planned value: down to where the mean over all tables (or measured seeds) still reaches
 the target, or up to where it first does, between two steps on a logarithmic scale. So all quantities agree on whether
-the plan itself reaches it. Single tables reach it earlier or later: their range says how uncertain the answer is.
+the plan itself reaches it.
 """
 
 import math
@@ -17,8 +17,8 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.design_search import DesignSearch, TableDesign
+from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.planned import Needed, Plan
-from airmixml.planning.slot_designs import InputMoments
 from airmixml.planning.trials import ROUNDS, trial_of
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
@@ -112,18 +112,12 @@ def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, t
     if not found:
         return
     values, reached = np.array(list(found)), np.array(list(found.values()))  # values x tables
-    how: dict[str, Any] = {"planned": planned, "whole": quantity != "epsilon", "between": quantity != "rounds"}
-    each = [_nearest(values, table, accuracy, **how) for table in reached.T]
-    known = [value for value in each if value is not None]
+    how = {"planned": planned, "whole": quantity != "epsilon", "between": quantity != "rounds"}
     last = reached[-1]
     yield Needed(
         quantity=quantity,
         planned=planned,
         value=_nearest(values, reached.mean(axis=1), accuracy, **how),
-        earliest=min(known, default=None),
-        latest=max(known) if len(known) == len(each) else None,
-        reached=len(known),
-        tables=len(each),
         least=float(values[0]),
         most=float(values[-1]),
         accuracy_at_most=float(last.mean()),

@@ -1,8 +1,8 @@
 """Sizing before anything is sent: is the privacy target feasible, what does it cost, and which design serves it best.
 
 The paper's Remark 1 says that less noise or a stricter target means less power, and its Remark 2 that a larger alpha
-gives a better signal at a strict target. Here both are computed: for many alpha, |N_t| and T, at the same privacy.
-No data is read, but for public tables that are known by name; of the inputs only a mean and a deviation are assumed.
+gives a better signal at a strict target: plans of scenarios that differ in these say by how much. No data is read, but
+for public tables that are known by name; of the inputs only a mean and a deviation are assumed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,11 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
-from airmixml.planning.learning_noise import DesignScorer
+from airmixml.planning.expected_signal import ExpectedSignal, InputMoments
 from airmixml.planning.mask_plan import plan_masks
 from airmixml.planning.planned import Plan
-from airmixml.planning.recommend import LearningOption, changed_keys, recommend
+from airmixml.planning.recommend import Recommendation, changed_keys, sent_at_once
 from airmixml.planning.sizing import Sizing
-from airmixml.planning.slot_designs import (
-    ExpectedSignal,
-    InputMoments,
-    best_options,
-    energy_joules,
-    other_designs,
-    public_signal,
-    snr_db,
-)
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
@@ -45,11 +36,12 @@ from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.registries import ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario
-from airmixml.workers import encoded_dim, encoder_of
+from airmixml.workers import encoded_dim
 from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
 REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
+_LONGEST_SECONDS: Final = 3600.0  # on the air, where nothing else is asked for
 
 
 @names_objects
@@ -74,70 +66,52 @@ def make_plan(
         moments: what is assumed of an input symbol.
         held_dim: columns of a table before they are encoded; None where inputs are no rows of a table.
         max_air_seconds: most time on the air that may be recommended; None takes an hour or the scenario's own.
-        alternatives: also look for better designs, which takes most of the time.
+        alternatives: also look for a better design for a closed-form learner, which takes most of the time.
         named: whether the data are those that the scenario names; a public table is then read to check what is better.
-        progress: told how many options were tried.
+        progress: told how many tables or splits were tried.
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim, named=named)
-    if not (alternatives and plan.feasible):
-        return plan
-    # What to send is searched as for real numbers, from which the noise of enough bits differs by 1 %.
-    given, real = (each if each.privacy.noise_kind.real else _with_real_numbers(each) for each in (scenario, aired))
-    encoded = moments.encoded(scenario.workers, input_dim)
-    # Signal per slot says little of moments; and coins leave no shares to choose.
-    if scenario.workers.sends == "samples" and not scenario.radio.schedule_kind.by_coin:
-        options = other_designs(Sizing(real, input_dim, label_dim), encoded, progress)
-        plan = replace(plan, options=options, best=best_options(options))
-    if not scenario.learner.closed_form:
-        return plan
-    # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
-    bounded = encoder_of(scenario.workers).bounds_norm
-    squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * encoded.deviation**2
-    scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
-    found = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
-    if found is None:
+    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim)
+    if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner
 
-    # A trial finds the label weight itself.
-    sent = found.best.sending.applied_to(given)
-    sent = replace(sent, workers=replace(sent.workers, label_weight=given.workers.label_weight))
+    # What to send is searched as for real numbers, from which the noise of enough bits differs by 1 %.
+    given = scenario if scenario.privacy.noise_kind.real else _with_real_numbers(scenario)
+    limit = max(plan.air_seconds, _LONGEST_SECONDS) if max_air_seconds is None else max_air_seconds
+    try:
+        sent = sent_at_once(given)
+    except ScenarioError as problem:
+        return replace(plan, note=f"kept: workers cannot all send moments in one slot: {problem}")
     trial = trial_of(sent, (input_dim, label_dim), held_dim, moments, progress, named=named)
-    search = None if trial is None else trial.search(found.max_air_seconds)
+    search = None if trial is None else trial.search(limit)
     best_dim = input_dim
     if search is not None:
         design = search.best.design
-        sending = replace(found.best.sending, label_weight=design.label_weight)
-        overrides = changed_keys(given, design.applied_to(sent))
-        found = replace(found, rehearsal=search, best=replace(found.best, sending=sending), overrides=overrides)
+        sent = design.applied_to(sent)
         best_dim = design.features + int(given.workers.constant > 0.0) if design.features else input_dim
     if held_dim is not None:
-        best_dim = encoded_dim(given.with_overrides(*found.overrides).workers, held_dim)
-    instead = plan
-    if found.overrides:
+        best_dim = encoded_dim(sent.workers, held_dim)
+    overrides, instead = changed_keys(given, sent), plan
+    if overrides:
         how: dict[str, Any] = {"held_dim": held_dim, "alternatives": False, "named": named}
         try:
-            instead = make_plan(scenario.with_overrides(*found.overrides), best_dim, label_dim, moments, **how)
-        except AirMixError:  # what suits real numbers may not suit integers
-            return plan
-    found = replace(found, own=_with_costs(found.own, plan), best=_with_costs(found.best, instead))
-    if not instead.feasible or found.best.air_seconds > max(found.own.air_seconds, found.max_air_seconds):
-        return plan
+            instead = make_plan(scenario.with_overrides(*overrides), best_dim, label_dim, moments, **how)
+        except AirMixError as problem:  # what suits real numbers may not suit integers
+            return replace(plan, note=f"kept: {problem}")
+    if not instead.feasible or (overrides and instead.air_seconds > limit):
+        why = "that is longer on the air than --max-air-seconds" if instead.feasible else instead.verdict
+        return replace(plan, note=f"kept: all workers could send moments in one slot, but {why}")
+    found = Recommendation(overrides=overrides, max_air_seconds=limit, rehearsal=search)
     return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
 
 
-def _with_costs(option: LearningOption, plan: Plan) -> LearningOption:
-    rounds = plan.rounds["count"] if plan.rounds else 0
-    return replace(option, air_seconds=plan.air_seconds, energy_joules=plan.energy_joules, rounds=rounds)
-
-
-def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named: bool) -> Plan:
+def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None) -> Plan:
     """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
     scenario, input_dim, label_dim = sizing.scenario, sizing.input_dim, sizing.label_dim
     if not scenario.privacy.noise_kind.real:
         real = replace(sizing, scenario=_with_real_numbers(scenario))
-        return _with_integers(_costs(real, moments, held_dim, named=named), sizing)
+        return _with_integers(_costs(real, moments, held_dim), sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
@@ -147,7 +121,8 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     round_joules, round_watts, round_limited = _in_rounds(sizing)
-    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules + sizing.system.acquisition_joules
+    slot_joules = sizing.system.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
+    joules = scenario.radio.slots * slot_joules + round_joules + sizing.system.acquisition_joules
     mean_slot = plan_centring(scenario, averaged_numbers(scenario.workers, input_dim, held_dim), sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
@@ -184,7 +159,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        **_signal(sizing, moments, beta, draws.ratios, named=named),
+        **_signal(sizing, moments, beta, draws.ratios),
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -193,17 +168,10 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     )
 
 
-def _signal(
-    sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles, *, named: bool
-) -> dict[str, Any]:
+def _signal(sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles) -> dict[str, Any]:
     """Return the SNR of slots with these beta and ratios; what follows from the data alone is left out."""
     scenario, workers = sizing.scenario, sizing.scenario.workers
-    known = public_signal(scenario) if named else None
-    expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
-    found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
-    if workers.sends == "samples":
-        contrast = moments.encoded(workers, sizing.input_dim).contrast(ratios)
-        found["contrast_db"] = snr_db(scenario, power_scale_watts, contrast)
+    expected, found = ExpectedSignal.of(workers, sizing.system.signal, moments), dict[str, Any]()
     # How long the sum of several rows is, and how large a target, nobody knows before.
     if not workers.several_rows:
         found["snr_inputs_db"] = _as_counted(scenario, power_scale_watts, expected.of_inputs(ratios))
@@ -302,7 +270,6 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=0.0,
         snr_inputs_db=real.snr_inputs_db + better_db,
-        contrast_db=real.contrast_db + better_db,
         snr_labels_db=real.snr_labels_db + better_db,
         masks=None,
         integers=sums.to_dict(),

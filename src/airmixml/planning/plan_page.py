@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,16 +25,8 @@ from airmixml.workers.population import held_by, inputs_in_words, row_name
 if TYPE_CHECKING:
     from airmixml.planning.planned import Plan
 
-# Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
-_CHANCE_DB: Final = -4.0
 _SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of the table of designs that were tried
-_ALPHA: Final = "alpha: how equal the shares of a slot's workers are, larger is more equal"
-_WORDS: Final = (
-    f"label weight w: how loudly the label is sent beside the inputs; {_ALPHA}; learning noise: the noise in the "
-    "equation that the learner solves, relative to one sample"
-)
-
 Plain = Mapping[str, Any]
 """A plan, or a part of one, as JSON has it."""
 
@@ -51,9 +42,9 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
         costs = list(own.items())
     else:
         tables.append(_side_by_side(own, found, instead, scenario))
-        tables.append(_WORDS)
     tables += _others(plain, scenario)
-    if plain["feasible"] and scenario.learner.closed_form:
+    tables += [plain["note"]] if "note" in plain else []
+    if found is not None:
         tables += _recommendation(found, scenario)
     if "run_with" in plain:
         tables.append(Code(plain["run_with"]))
@@ -99,29 +90,29 @@ def write_plan(
 def _side_by_side(own: dict[str, str], found: Plain, instead: Plain | None, scenario: Scenario) -> Table:
     """Return what the scenario takes and brings, and what the recommended one does where it is another."""
     rehearsal = found.get("rehearsal") or {"own": None, "best": None}
-    mine = {**_choices(found["own"], rehearsal["own"]), **own}
+    mine = {**_choices(scenario, rehearsal["own"]), **own}
+    mine |= {} if found["own_is_tried"] else {"accuracy": NONE}
     title = f"At the same privacy, for {scenario.learner.model}"
     if "basis" in rehearsal:
         title = f"At the same privacy (accuracy: mean of {rehearsal['basis']} ± its standard error)"
     if instead is None:
         return Table(title=title, columns=("", "this scenario"), rows=tuple(mine.items()), words=2)
-    costs = dict(_costs(instead, scenario.with_overrides(*found["overrides"])))
-    best = {**_choices(found, rehearsal["best"]), **costs}
+    changed = scenario.with_overrides(*found["overrides"])
+    best = {**_choices(changed, rehearsal["best"]), **dict(_costs(instead, changed))}
     both = ((name, mine.get(name, NONE), best.get(name, NONE)) for name in dict.fromkeys((*mine, *best)))
     rows = ((name, own, "the same" if own == other else other) for name, own, other in both)
     return Table(title=title, columns=("", "this scenario", "recommended"), rows=tuple(rows), words=3)
 
 
-def _choices(option: Plain, design: Plain | None) -> dict[str, str]:
+def _choices(scenario: Scenario, design: Plain | None) -> dict[str, str]:
     """Return what is chosen of a design, in words: what learns, and what is sent."""
-    weight = {"label weight w": f"{option['label_weight']:g}"}
-    of_learner = weight if design is None else {"accuracy": _accuracy(design), **_cells(design)}
-    alone = " without rounds" if option["rounds"] else ""
-    return of_learner | {
-        "sends": option["sends"],
-        "schedule": option["schedule"],
-        "alpha": _SHARES.get(option["policy"], f"{option['alpha'] or option['policy']}"),
-        "learning noise": f"{option['learning_noise_db']:.1f} dB{alone}" if "learning_noise_db" in option else "all",
+    mixing = scenario.mixing
+    shares = {"equalmix": "equal", "nonmix": "one worker's", "dirmix": f"alpha {mixing.alpha:g}"}
+    return {
+        **({} if design is None else {"accuracy": _accuracy(design), **_cells(design)}),
+        "sends": scenario.workers.sends,
+        "schedule": scenario.radio.schedule,
+        "shares": shares.get(mixing.policy, mixing.policy),
     }
 
 
@@ -148,7 +139,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Yield what a design takes and brings, in words; nothing of one that is not feasible."""
     if "power_dbm" not in plain:
         return
-    workers, encoder = scenario.workers, encoder_of(scenario.workers)
+    workers = scenario.workers
     power, rounds, dimensions = plain["power_dbm"], plain.get("rounds"), plain["dimensions"]
     yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
     yield "workers", f"{workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
@@ -166,10 +157,8 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _uplink(plain["uplink"], rounds, scenario)
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
-        more = " or more: rows are not read, and correlated inputs give more" if plain.get("snr_is_least") else ""
+        more = " or more: rows are not read, and correlated inputs give more" if workers.sends == "moments" else ""
         yield "SNR", f"{plain['snr_inputs_db']:.1f} dB inputs{labels} (median slot){more}"
-    if encoder.keeps_inputs and workers.sends == "samples":
-        yield "contrast", f"{plain['contrast_db']:.1f} dB: the same for what differs between samples"
     if "frame" in plain:
         yield "air", _frame(plain["frame"], scenario)
     if plain.get("receiver"):
@@ -238,17 +227,8 @@ def _others(plain: Plain, scenario: Scenario) -> Iterator[Part]:
         yield "clipping does not allow more power here: set privacy.sensitivity = encoder to count it"
     if "power_dbm" in plain:
         yield f"energy: {scenario.radio.link_kind.energy_in_words(scenario)}"
-    if plain.get("best"):
-        columns = ("goal", "alpha", "at a time", "slots", "SNR", "contrast", "energy")
-        rows = []
-        for goal, best in plain["best"].items():
-            signal = (f"{best[name]:.1f} dB" for name in ("snr_inputs_db", "contrast_db"))
-            counts = (f"{best[name]:,}" for name in ("scheduled", "slots"))
-            rows.append((goal, f"{best['alpha']:g}", *counts, *signal, joules(best["energy_joules"])))
-        yield Table(title="At the same privacy", columns=columns, rows=tuple(rows))
-        yield f"{_ALPHA}; contrast: the SNR of what differs between samples"
     if "integers" in plain:
-        yield f"integers {integers_in_words(plain['integers'])}; learning noise is that of real numbers"
+        yield f"integers {integers_in_words(plain['integers'])}"
     if "masks" in plain:
         yield from _masks(plain["masks"])
     if "needed" in plain:
@@ -279,29 +259,18 @@ def _masks(masks: Plain) -> Iterator[Part]:
 
 
 def _needed(plain: Plain) -> Iterator[Part]:
-    """Yield what the wanted accuracy takes: how much of each quantity, with how far single tables are apart."""
-    wanted, rehearsal = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]
-    single = rehearsal["basis"].split()[1].removesuffix("s") if "measured_on" in rehearsal else "table"
-    rows = []
+    """Yield what the wanted accuracy takes: how much of each quantity."""
+    wanted, basis, rows = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]["basis"], []
     for each in plain["needed"]:
         form = "{:.3g}" if each["quantity"] == "epsilon" else "{:,.0f}"
-        planned, value, first, last, most = (
-            each[name] if each[name] is None else form.format(each[name])
-            for name in ("planned", "value", "earliest", "latest", "most")
-        )
-        if value is None:
+        if each["value"] is None:
             reached = _accuracy({"accuracy": each["accuracy_at_most"], "error": each["error_at_most"]})
-            value = f"not reached: {reached} with {most}"
-        elif each["value"] == each["least"] > 0:
-            value += " or less"
-        apart = first if first == last else f"{first} to {last}"
-        if last is None:
-            never = f"{each['tables'] - each['reached']} of {each['tables']} never"
-            apart = f"from {first}; {never}" if first else f"no {single} of {each['tables']}"
-        rows.append((each["quantity"], planned, value, apart))
-    columns = ("change one", "recommended", "needed for the mean", f"for single {single}s")
-    title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']})"
-    yield Table(title=title, columns=columns, rows=tuple(rows), words=4)
+            value = f"not reached: {reached} with {form.format(each['most'])}"
+        else:
+            value = form.format(each["value"]) + (" or less" if each["value"] == each["least"] > 0 else "")
+        rows.append((each["quantity"], form.format(each["planned"]), value))
+    title = f"What {wanted:g} % accuracy takes (the mean of {basis})"
+    yield Table(title=title, columns=("change one", "recommended", "needed"), rows=tuple(rows), words=3)
     yield "More slots at the same epsilon do not help: they share it."
 
 
@@ -316,25 +285,29 @@ def _needed_in_a_line(plain: Plain) -> str:
     return f"{100.0 * plain['wanted_accuracy']:g} % accuracy {takes}"
 
 
-def _recommendation(found: Plain | None, scenario: Scenario) -> Iterator[Part]:
+def _recommendation(found: Plain, scenario: Scenario) -> Iterator[Part]:
     """Yield what was tried, and why it is recommended or kept."""
-    if found is None:
-        yield "no design that can learn fits into the time on the air: raise --max-air-seconds"
-        return
     rehearsal, workers = found.get("rehearsal"), scenario.workers
-    if rehearsal is not None:
-        yield from _tried(rehearsal, scenario)
-    yield _why(found, rehearsal)
-    if found.get("learning_noise_db", math.inf) > _CHANCE_DB:
-        yield "at this target even the best design is nearly all noise: expect little better than guessing"
-    if "note" in found:
-        yield found["note"]
-    if rehearsal is None and (workers.several_rows or workers.task != "classification"):
-        here = "workers have several rows each" if workers.several_rows else f"the task is {workers.task}"
-        yield f"no accuracy is expected and no designs are tried: that is for classes with one row per worker; {here}"
+    if rehearsal is None:
+        kept = "recommended" if found["overrides"] else "kept"
+        yield f"{kept}: moments of all workers in one slot, the least noise at the same privacy"
+        if workers.several_rows or workers.task != "classification":
+            here = "workers have several rows each" if workers.several_rows else f"the task is {workers.task}"
+            yield f"no accuracy is expected: that is for classes with one row per worker; {here}"
+        return
+    own = "this scenario" if found["own_is_tried"] else "this scenario, sent at once"
+    yield from _tried(rehearsal, scenario, own)
+    reason = rehearsal.get("reason", "")
+    if not found["overrides"]:
+        yield f"kept: {reason or 'no design that was tried is more accurate'}"
+        return
+    gained, error = 100.0 * rehearsal["gained"], 100.0 * rehearsal["gained_error"]
+    chance = ", which is within chance" if abs(gained) <= error else ""
+    told = f"recommended: {gained:+.1f} ± {error:.1f} points against {own}{chance}"
+    yield f"{told}; {reason}" if reason else told
 
 
-def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
+def _tried(rehearsal: Plain, scenario: Scenario, its_name: str) -> Iterator[Part]:
     """Yield the best of every learner, encoder and centre, with rounds and without, the own and the recommended."""
     of_images = rehearsal.get("measured_on", "").endswith(")")
     kind = ("model", "encoder", "centre", *(("features", "rounds") if of_images else ()))
@@ -344,7 +317,7 @@ def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     own, best = rehearsal["own"], rehearsal["best"]
     others = [each for each in shown.values() if each not in (own, best)][: _MOST_LINES - 2]
     kept = [each for each in rehearsal["tried"] if each in (own, best) or each in others]
-    cells, marks = [_cells(each) for each in kept], ((own, "this scenario"), (best, "recommended"))
+    cells, marks = [_cells(each) for each in kept], ((own, its_name), (best, "recommended"))
     differ = [name for name in cells[0] if len({each[name] for each in cells}) > 1]
     rows = tuple(
         (
@@ -370,23 +343,3 @@ def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
         notes.append("on other images accuracies differ, and the order of designs may")
     if notes:
         yield "; ".join(notes)
-
-
-def _why(found: Plain, rehearsal: Plain | None) -> str:
-    """Return why it is recommended, or kept, in words."""
-    if rehearsal is not None:
-        reason = rehearsal.get("reason", "")
-        if not found["overrides"]:
-            return f"kept: {reason or 'no design that was tried is more accurate'}"
-        gained, error = 100.0 * rehearsal["gained"], 100.0 * rehearsal["gained_error"]
-        chance = ", which is within chance" if abs(gained) <= error else ""
-        told = f"recommended: {gained:+.1f} ± {error:.1f} points against this scenario{chance}"
-        return f"{told}; {reason}" if reason else told
-    gain_db = found.get("gain_db", math.inf)
-    if not found["overrides"]:
-        return "kept: no other design leaves the learner with less noise"
-    if not math.isfinite(gain_db):
-        return "recommended: the first signal"
-    gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
-    longer = "" if gain_db >= 0 else "this scenario is on the air for longer than is allowed; within the limit, "
-    return f"recommended: {longer}{gain}"

@@ -10,7 +10,6 @@ from airmixml.notebook import html_facts
 from airmixml.planning.mask_plan import MaskPlan
 from airmixml.planning.recommend import Recommendation
 from airmixml.planning.sizing import FramePlan
-from airmixml.planning.slot_designs import Option
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.row_privacy import RowPrivacy
 from airmixml.scenario import Air, keys_in_force
@@ -25,10 +24,6 @@ class Needed:
     quantity: str  # workers, epsilon or rounds
     planned: float  # what the recommended design has
     value: float | None  # at which the mean reaches the accuracy; None: at no value tried
-    earliest: float | None  # at which the first table reaches it
-    latest: float | None  # at which the last one does; None: some never do
-    reached: int  # how many tables reach it at some value
-    tables: int
     least: float  # the smallest value tried: where ``value`` is that, less may do
     most: float  # the largest value tried
     accuracy_at_most: float  # the mean there
@@ -55,12 +50,9 @@ class Plan:
     attenuation_db: float = math.nan  # of the median worker that sends, whose transmitter cannot send as softly itself
     limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
     snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
-    contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
     snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
-    snr_is_least: bool | None = None  # whether real rows, which were not read, have more of it
-    options: tuple[Option, ...] = ()  # designs at the same privacy
-    best: dict[str, Option] | None = None  # names of goals to the options that serve them best
     recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
+    note: str = ""  # why nothing is recommended to such a learner
     of_recommended: Plan | None = None  # what that takes, where it is another design
     frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
     rounds: dict[str, Any] | None = None  # what rounds take
@@ -90,7 +82,7 @@ class Plan:
     @property
     def drawable(self) -> bool:
         """Whether there are other designs to draw."""
-        return bool(self.options or self.recommended)
+        return self.recommended is not None and self.recommended.rehearsal is not None
 
     @property
     def overrides(self) -> tuple[str, ...]:

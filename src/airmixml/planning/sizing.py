@@ -6,10 +6,9 @@ gain of the workers falls, and the noise stays. An air that never resynchronises
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
-import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
@@ -60,15 +59,31 @@ class Sizing:
         """How far from the server each worker stands; shape workers."""
         return placed_distances(self.scenario)
 
-    @property
-    def mean_distance_metres(self) -> float:
-        """Mean distance of the workers."""
-        return float(self.distance_metres.mean())
-
     @cached_property
     def signal_loss(self) -> float:
-        """What the air takes from the power of the signal; 1 for nothing."""
-        return signal_loss(self.scenario, self.system.signal.symbols, self.mean_distance_metres)
+        """The power of an ideal sum over that of the mean gain, averaged over a slot; 1 for nothing lost.
+
+        It is estimated from 512 workers at the mean distance, so a sum of which less than 1/512 is left counts as that.
+        """
+        scenario = self.scenario
+        if scenario.air.is_ideal:
+            return 1.0
+        gain = float(path_gain(scenario.radio, self.distance_metres.mean(keepdims=True))[0])
+        channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
+        gains = draw_gains(
+            scenario,
+            SeatDraws(
+                slots=range(1),
+                frame=frame_of(scenario.air, self.system.signal.symbols),
+                workers=torch.arange(_SEATS)[None] % scenario.workers.count,
+                magnitude=channel,
+                path_gain=channel,
+                source=slot_words(Streams(scenario.seed), "air"),
+                in_slot=_SEATS,
+            ),
+        )
+        left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
+        return 1.0 / max(left, 1.0 / _SEATS)
 
     def frame(self) -> FramePlan | None:
         """Return what the scenario's air makes of a slot; None on the ideal air."""
@@ -83,29 +98,3 @@ class Sizing:
             signal_loss_db=10.0 * math.log10(self.signal_loss),
             margin_db=10.0 * math.log10(self.system.gain_bound),
         )
-
-
-@lru_cache(maxsize=256)
-def signal_loss(scenario: Scenario, symbols: int, distance_metres: float) -> float:
-    """Return the power of an ideal sum over that of the mean gain, averaged over a slot of so many symbols.
-
-    It is estimated from 512 workers at that distance, so a sum of which less than 1/512 is left counts as that.
-    """
-    if scenario.air.is_ideal:
-        return 1.0
-    gain = float(path_gain(scenario.radio, np.array([distance_metres]))[0])
-    channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
-    gains = draw_gains(
-        scenario,
-        SeatDraws(
-            slots=range(1),
-            frame=frame_of(scenario.air, symbols),
-            workers=torch.arange(_SEATS)[None] % scenario.workers.count,
-            magnitude=channel,
-            path_gain=channel,
-            source=slot_words(Streams(scenario.seed), "air"),
-            in_slot=_SEATS,
-        ),
-    )
-    left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
-    return 1.0 / max(left, 1.0 / _SEATS)

@@ -145,16 +145,6 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
     return watts
 
 
-def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
-    """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
-    system = System.moving(scenario, sensitivity)
-    needed_watts = system.noise.needed_watts(scenario, sensitivity)
-    if needed_watts is not None:
-        return needed_watts
-    unit_watts, unit = _unit_design(system)
-    return unit_watts * target_question(scenario).guess_factor(unit, slots_target(scenario)[0])
-
-
 def _unit_design(system: System) -> tuple[float, Design]:
     """Return the received power at which a replaced sample moves a slot by the noise's deviation, and such slots."""
     watts = assumed_noise_watts(system.scenario) / 2.0 / system.sensitivity.replacement

@@ -58,7 +58,7 @@ _ABOUT: Final = {
     ),
     "plan": (
         "Designs at the same privacy",
-        f"Signal and energy of designs, and the accuracy expected or, where that is not known, learning noise{_TABLES}",
+        f"Accuracy of each design against the symbols that it sends{_TABLES}",
     ),
     "compare": ("Accuracy of each method", f"Accuracy of each method on the test set, and its epsilon{_TABLES}"),
     "sweep": (

@@ -7,14 +7,6 @@ const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cro
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
 const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
 const SHOWN = ["facts", "epsilon-table", "epsilon-chart", "curve-chart", "options"];
-const OPTION_COLUMNS = {
-  Goal: "What the design is best at.", alpha: "Spread of the mixing ratios: the larger, the more equal the shares.", "Workers per slot": "How many workers send at the same time.",
-  Slots: "How many mixtures the server receives.", SNR: "Signal-to-noise ratio of the inputs in a mixture.", Contrast: "SNR of what differs between samples.",
-};
-const GOALS = {
-  "best SNR per slot": "Largest signal-to-noise ratio of the inputs in one mixture.", "best contrast per slot": "Largest SNR of what differs between samples, in one mixture.",
-  "best contrast over all slots": "The same, of all mixtures together.", "least energy": "Least energy of all workers together.",
-};
 const SLOW_MILLISECONDS = 150;
 let controller = null, waiting = false, pending = false, changedAt = 0, source = null;
 
@@ -253,28 +245,18 @@ function showCurves(part) {
 }
 
 function showOptions(plan) {
-  const rows = Object.entries(plan.best ?? {}), found = plan.recommended, content = [];
-  if (rows.length) {
-    const head = Object.entries(OPTION_COLUMNS).map(([name, about], place) => make("th", { scope: "col", class: place ? "number" : "", title: about }, name));
-    const body = rows.map(([goal, each]) => make("tr", {}, make("th", { scope: "row", title: GOALS[goal] }, goal, " ", useButton(each)), [each.alpha.toLocaleString("en"), each.scheduled, each.slots.toLocaleString("en"), `${each.snr_inputs_db.toFixed(1)} dB`, `${each.contrast_db.toFixed(1)} dB`].map((value) => make("td", { class: "number" }, String(value)))));
-    content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, body))));
-  }
+  const found = plan.recommended, content = [];
   if (found) {
     const points = 100 * found.rehearsal?.gained, error = 100 * found.rehearsal?.gained_error;
-    const gain = found.rehearsal ? `${points > 0 ? "+" : ""}${points.toFixed(1)} ± ${error.toFixed(1)} points of accuracy (± standard error) on ${found.rehearsal.basis}${Math.abs(points) <= error ? ", within chance" : ""}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} noise in the equation that the learner solves`;
+    const gain = found.rehearsal ? `${points > 0 ? "+" : ""}${points.toFixed(1)} ± ${error.toFixed(1)} points of accuracy (± standard error) on ${found.rehearsal.basis}${Math.abs(points) <= error ? ", within chance" : ""}` : "moments of all workers in one slot, the least noise at the same privacy";
     if (found.overrides.length) content.push(make("p", {}, `Recommended: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
     else content.push(make("p", {}, "This design is what is recommended."));
     if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Reason" : "Kept"}: ${found.rehearsal.reason}.`));
-    if (found.note) content.push(make("p", { class: "quiet" }, found.note));
   }
+  if (plan.note) content.push(make("p", { class: "quiet" }, plan.note));
   if (plan.masks?.overrides?.length) content.push(make("p", {}, `${plan.masks.gain_db.toFixed(1)} dB less noise in the sum: `, make("code", {}, plan.masks.overrides.join(" "))));
   byId("options").replaceChildren(...(content.length ? content : [make("p", { class: "quiet" }, plan.feasible ? "No alternatives are searched for this learner and schedule." : "None: the target cannot be met.")]));
   byId("options").classList.remove("stale");
-}
-
-function useButton(option) {
-  const overrides = { "mixing.policy": "dirmix", "mixing.alpha": option.alpha, "radio.scheduled": option.scheduled, "radio.slots": option.slots };
-  return make("button", { type: "button", title: "Change the design to this one.", onclick: () => use(overrides) }, "Use");
 }
 
 function use(overrides) { for (const [key, value] of Object.entries(overrides)) scenario.overrides[key] = value; changedAt = performance.now(); setKey(...Object.entries(overrides).at(-1)); }
