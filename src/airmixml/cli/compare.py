@@ -100,7 +100,7 @@ def tolerances_command(
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find how bad each impairment of the air may get, alone, before accuracy falls or a privacy target is missed.
+    """Find how bad each impairment of the air may get, alone, before accuracy falls.
 
     One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
     at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
@@ -125,7 +125,7 @@ def tolerances_command(
             progress=progress,
             **where,
         )
-    plain = found.to_dict()
+    plain = found.plain
     show_study(
         as_json,
         plain,
