@@ -180,7 +180,6 @@ def reproduce_command(
         name="report",
         out=folder,
         write=lambda: reproduction.files,
-        beside=reproduction.names,
         seconds=reproduction.seconds,
         kept=kept if reproduction.kept_batches else "",
     )

@@ -17,8 +17,8 @@ from airmixml.scenario.air import named_air
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import cut_into_batches
-from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
+from airmixml.sweeps.batches import Outcome, cut_into_batches
+from airmixml.sweeps.cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.tolerance import ImpairmentLadder, LadderSearch, Tried, chosen_ladders
 from airmixml.wording import one_line
@@ -147,7 +147,7 @@ class _Trials:
         self.scenario, self.metric = scenario, METRICS[scenario.workers.task]
         self.ideal: tuple[float, ...] = ()  # scores on the ideal air
         self.kept = 0  # runs that were there already
-        self.outcomes: dict[Scenario, CellOutcome] = {}
+        self.outcomes: dict[Scenario, Outcome] = {}
         self._refused: dict[Air, str] = {}
         self._seeds, self._folder, self._device, self._where, self._progress = seeds, folder, device, where, progress
 
@@ -178,9 +178,9 @@ class _Trials:
         scores: list[float] = []
         for seed in self._seeds:
             outcome = self.outcomes[replace(self.scenario, air=air, seed=seed)]
-            if not isinstance(outcome, Measured):
-                raise ScenarioError(outcome.error)
-            value = outcome.metrics.get(self.metric)
+            if "error" in outcome:
+                raise ScenarioError(outcome["error"])
+            value = outcome.get(self.metric)
             if not isinstance(value, int | float):
                 raise ScenarioError(f"{self.metric}: the run has none; give a scenario with a test set")
             scores.append(100.0 * float(value))
@@ -197,8 +197,7 @@ class _Trials:
 
     def _test_error(self, scores: Sequence[float]) -> float:
         """Return the standard error of a mean accuracy p on n test samples, sqrt(p (1 - p) / n), in points."""
-        outcome = next(iter(self.outcomes.values()))
-        samples = outcome.metrics.get("dataset.test_samples") if isinstance(outcome, Measured) else None
+        samples = next(iter(self.outcomes.values())).get("dataset.test_samples")
         if self.metric != METRICS["classification"] or not isinstance(samples, int) or not samples:
             return 0.0
         share = statistics.fmean(scores) / 100.0
