@@ -114,7 +114,7 @@ def sweep_grid(
     for place, point in enumerate(points):
         for seed in numbers:
             why = refused.get(place)
-            outcome = {"error": why} if why else result.outcome(command, found[place].with_seed(seed))
+            outcome: Outcome = {"error": why} if why else result.outcome(command, found[place].with_seed(seed))
             error = outcome.get("error", "")
             rows.append(SweptRow(point=point, seed=seed, metrics={} if error else outcome, error=error))
     _check_names(metrics, command, [row.metrics for row in rows])

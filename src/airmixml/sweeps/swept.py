@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.grid import Grid, Point
 from airmixml.scenario.toml import finite, value_text
 from airmixml.sweeps.cells import Metric
 from airmixml.wording import NONE
+
+_NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,4 +136,5 @@ def metric_text(found: Mapping[str, Any]) -> str:
         return ", ".join(f"{word} {times}" for word, times in counts.most_common())
     if found["mean"] is None:
         return "unbounded"
-    return f"{found['mean']:.4g}" + ("" if found["deviation"] is None else f" ± {found['deviation']:.2g}")
+    mean, deviation = found["mean"], found["deviation"] or 0.0
+    return f"{mean:.4g}" + (f" ± {deviation:.2g}" if deviation > _NO_SPREAD * abs(mean) else "")
