@@ -165,11 +165,9 @@ def test_the_names_of_methods_and_columns_are_explained(outcome: Outcome, tmp_pa
 
 @pytest.mark.long
 def test_all_methods_fit_one_screen(airmix: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    for columns in (80, 120):
-        done = airmix("compare", "--preset", "private-iris", columns=columns)
-        assert done.returncode == 0, done.stderr
-        heights = [max(1, math.ceil(len(line.rstrip()) / columns)) for line in done.stdout.splitlines()]
-        more = 2 * done.stdout.count("dp-sgd  ")  # a method, and its line, where Opacus is installed
-        assert sum(heights) <= 48 + more, done.stdout
-        assert "no better than guessing (40 %)" in " ".join(done.stdout.split())
-        assert "report.html" in done.stdout
+    done = airmix("compare", "--preset", "private-iris", columns=80)
+    assert done.returncode == 0, done.stderr
+    heights = [max(1, math.ceil(len(line.rstrip()) / 80)) for line in done.stdout.splitlines()]
+    assert sum(heights) <= 48, done.stdout
+    assert "no better than guessing (40 %)" in " ".join(done.stdout.split())
+    assert "report.html" in done.stdout

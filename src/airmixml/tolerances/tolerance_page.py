@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.output.figures import (
+    BLACK,
     BLUE,
     GREEN,
     GREY,
@@ -110,8 +111,8 @@ def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
 
 
 _PANEL_INCHES: Final = (3.6, 2.7)
-_CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE)
-_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+_CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
+_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
 
 
@@ -148,7 +149,7 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     bottom, top = max(min([*scores, ideal - 2.0 * drop]), ideal - (1.0 + _BELOW) * drop), max([ideal, *scores])
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
     for number, (air, size) in enumerate(has.items()):
-        colour, style = _CLASS_COLOURS[number % 3], _CLASS_STYLES[number % 3]
+        colour, style = _CLASS_COLOURS[number % 4], _CLASS_STYLES[number % 4]
         axis.axvline(size, color=colour, linestyle=style, linewidth=1.6, zorder=2, label=air)
     axis.set_xlim(*((high, low) if ladder.fewer_is_worse else (low, high)))
     axis.set_xlabel(ladder.unit or "number", fontsize=9)
