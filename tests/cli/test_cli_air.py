@@ -135,21 +135,14 @@ def test_tolerances(airmix: Airmix, tmp_path: Path) -> None:
         "--preset",
         "private-iris",
         "--only",
-        "absent,noise_uncertainty_db",
+        "absent",
         "--quick",
         "--jobs",
         "1",
     )
     done = airmix(*asked, columns=200)
     assert done.returncode == 0, done.stderr
-    assert "noise uncertainty" in done.stdout
+    assert "absent workers" in done.stdout
     assert (tmp_path / "runs/tolerances-private-iris/tolerances.png").stat().st_size > 10_000
     again = strict(airmix(*asked, "--json").stdout)
     assert again["kept"] == again["runs"] > 3
-    by_key = {each["key"]: each for each in again["tolerances"]}
-    noise = by_key["air.noise_uncertainty_db"]
-    assert by_key["air.absent"]["privacy"] is None
-    # 1 % of epsilon 5: an epsilon of 5.05 has d epsilon / d ln(mu) of about 9, so 0.01 dB in amplitude are too much.
-    assert noise["privacy"]["missed"] == 0.1
-    assert noise["delivered"]["line-of-sight"]["target_kept"] is False
-    assert noise["delivered"]["line-of-sight"]["ok"] is False

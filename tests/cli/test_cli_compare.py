@@ -62,8 +62,8 @@ def test_each_channel_profile_has_a_folder_and_trust_is_always_shown(
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "runs" / folder / "compare.png").exists()
         said = [" ".join(line.split()) for line in done.stdout.splitlines()]
-        assert "method what it is epsilon rests on" in said
-        assert any(line.startswith("airmix this scenario") and line.endswith("receiver noise") for line in said)
+        assert "method accuracy % epsilon against epsilon rests on" in said
+        assert any(line.startswith("airmix 9") and line.endswith("receiver noise") for line in said)
         assert "not shown" not in done.stdout
 
 
@@ -84,4 +84,3 @@ def test_a_comparison_begins_with_what_keeps_the_target_and_crowns_no_tie(
     )
     assert "are equal within chance" in said
     assert f"against everyone {told['masked']} is the only one (1 seed, 50 test rows; --seeds 10" in said
-    assert {name: row["rank"] for name, row in rows.items()} == {"airmix": 1, "masked": 1, "raw": None}

@@ -90,8 +90,7 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
 
     # The same without --json: nothing is run again.
     again = airmix(*ENERGIES, "--quick", "--seeds", "2")
-    before = "airmix: runs/reproduce-quick: finished before and shown again; to compute it again, give another --out"
-    assert (again.returncode, again.stderr) == (0, f"{before}\n")
+    assert (again.returncode, again.stderr) == (0, "")
     assert "(4 of 4 batches already finished); everything in runs/reproduce-quick/report.md\n" in again.stdout
     assert "pictures: runs/reproduce-quick/table2-iris.png\n" in again.stdout
     assert "a smaller alpha spends less energy" in " ".join(again.stdout.split())
@@ -191,13 +190,6 @@ def test_mistakes_on_the_command_line(refused: Refused, arguments: list[str], pa
         assert part in line
 
 
-@pytest.mark.parametrize("target", ["table1", "table2"])
-def test_a_device_that_does_not_exist(refused: Refused, target: str) -> None:
-    line = refused("reproduce", target, "--dataset", "iris", "--quick", "--seeds", "1", "--device", "tpu")
-    assert "device" in line
-    assert "'tpu'" in line
-
-
 def test_cuda_on_a_machine_without_it(refused: Refused) -> None:
     if has_gpu():
         pytest.skip("this machine has a GPU")
@@ -218,12 +210,6 @@ def test_an_out_that_cannot_be_written(refused: Refused, tmp_path: Path) -> None
     (tmp_path / "locked").mkdir(mode=0o555)
     line = refused("reproduce", "fig2", "--out", "locked/inside")
     assert "locked/inside: cannot be written (Permission denied)" in line
-    assert "--out" in line
-
-
-def test_an_out_in_a_place_where_nobody_can_write(refused: Refused) -> None:
-    line = refused("reproduce", "fig2", "--out", "/proc/nowhere")
-    assert "/proc/nowhere: cannot be written" in line
     assert "--out" in line
 
 

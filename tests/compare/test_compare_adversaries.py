@@ -11,7 +11,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
-from airmixml.compare.comparison_page import adversaries_table, legend_table
+from airmixml.compare.comparison_page import adversaries_table, methods_table
 from airmixml.compare.methods import Exposure
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError
@@ -134,9 +134,8 @@ def test_tables_and_files(tmp_path: Path) -> None:
     assert (rows["airmix"][0], rows["airmix"][2]) == ("5", "no guarantee")
     assert rows["local-dp"][1:] == ("5", "5")
     assert rows["adassp"] == ("no guarantee", "–", "no guarantee")
-    rests = [row[2] for row in legend_table(kept.to_dict()).rows]
+    rests = [row[-1] for row in methods_table(kept.to_dict()).rows]
     assert rests == ["receiver noise", "workers' noise", "trusted curator"]
     plain = {row["method"]: row for row in json.loads(json.dumps(kept.to_dict(), allow_nan=False))["rows"]}
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"
     assert plain["adassp"]["exposure"]["eavesdropper"] is None
-    assert plain["local-dp"]["note"] == "15 rounds"

@@ -116,7 +116,7 @@ def test_files_hold_what_the_rows_say(tmp_path: Path) -> None:
         IRIS, load_methods("airmix", "raw"), left_out={"dp-sgd": "not there"}, seeds=2, out=tmp_path / "out"
     )
     files = {path.name for path in write_comparison(found.to_dict(), IRIS, found.out)}
-    assert files == {f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg")}
+    assert files == {f"compare.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")}
     assert all((tmp_path / "out" / name).stat().st_size for name in files)
     rows = json.loads((tmp_path / "out" / "compare.json").read_text())["rows"]
     with (tmp_path / "out" / "compare.csv").open() as file:

@@ -137,5 +137,4 @@ def test_it_is_private_against_everyone_and_learns() -> None:
     exposure = outcomes[0].exposure
     assert exposure is not None
     assert exposure.eavesdropper == exposure.everyone == pytest.approx(5.0, rel=1e-6)
-    assert outcomes[0].note == "15 rounds"
     assert outcomes[0].uplink_symbols == 15 * 5 * 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import pytest
 
 from airmixml import AirMixError, RunFolderError, Scenario, simulate
-from airmixml.progress import silent
-from airmixml.storage.files import ResultStore, to_plain
-from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
+from airmixml.storage.files import ResultStore
+from airmixml.sweeps import Energies, Part, Trainings, cut_into_batches
 from airmixml.sweeps.batched_task import BatchedTask, Finished
 from airmixml.sweeps.batches import Place
 
@@ -67,7 +65,7 @@ def test_a_batch_of_mnist_fits_into_memory() -> None:
         assert sum(sizes[device]) == 50
         assert max(sizes[device]) * each <= room < (max(sizes[device]) + 1) * each
         assert {part.device for (part,) in batches} == {device}
-        assert [part.kind.bytes_needed(part) for (part,) in batches] == [size * each for size in sizes[device]]
+        assert [part.bytes_needed for (part,) in batches] == [size * each for size in sizes[device]]
     assert sizes["cpu"] == [2] * 25
     assert sizes["cuda"] == [40, 10]
     assert sizes["cuda"] == [
@@ -83,7 +81,7 @@ def test_small_scenarios_come_in_batches_of_64_and_too_large_ones_alone() -> Non
 
 def test_energies_need_no_mixtures_and_so_no_memory() -> None:
     ((part,),) = cut_into_batches(many(MNIST, 100), Energies())
-    assert (len(part.scenarios), part.kind.bytes_needed(part)) == (100, 0)
+    assert (len(part.scenarios), part.bytes_needed) == (100, 0)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
@@ -146,8 +144,8 @@ def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> Non
 
 TWO = Part(kind=Trainings(), scenarios=tuple(many(IRIS, 2)))
 OUTCOMES: list[Any] = [
-    Trained(curve=(1 / 3, 2 / 3, 1.0), energy_joules=1e-300),
-    Trained(curve=(0.0, 1.0, 0.1 + 0.2), energy_joules=0.0),
+    {"curve": [1 / 3, 2 / 3, 1.0], "energy_joules": 1e-300},
+    {"curve": [0.0, 1.0, 0.1 + 0.2], "energy_joules": 0.0},
 ]
 
 
@@ -157,7 +155,7 @@ class BatchStore:
     def __init__(self, folder: Path) -> None:
         place = Place(folder=folder)
         self.checkpoints = place.beginnings
-        self._task = BatchedTask([], place, folder, engine="local", jobs=1, progress=silent)
+        self._task = BatchedTask(batches=[], place=place, folder=folder)
 
     def load(self, part: Part) -> list[Any] | None:
         found = self._task.load(part)
@@ -165,7 +163,7 @@ class BatchStore:
 
     def save(self, part: Part, outcomes: list[Any]) -> None:
         assert self._task.save(part, Finished(part=part, outcomes=outcomes))
-        assert not self._task.save(part, Finished.broken(part, "lost"))
+        assert not self._task.save(part, Finished.failed(part, "lost"))
 
 
 @pytest.fixture
@@ -191,34 +189,9 @@ def test_what_was_saved_is_loaded_to_the_last_bit(store: BatchStore, tmp_path: P
     assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"{TWO.digest}.json"]
 
 
-GOOD = to_plain(OUTCOMES[0])
-ODD: dict[str, Any] = {
-    "nothing": None,
-    "a number": 7,
-    "a list": [GOOD, GOOD],
-    "no outcomes": {},
-    "outcomes by name": {"outcomes": {"first": GOOD, "second": GOOD}},
-    "one outcome": {"outcomes": [GOOD]},
-    "three outcomes": {"outcomes": [GOOD] * 3},
-    "lists for outcomes": {"outcomes": [[1.0], [2.0]]},
-    "empty outcomes": {"outcomes": [{}, {}]},
-    "one key more": {"outcomes": [GOOD, {**GOOD, "more": 1.0}]},
-    "one key less": {"outcomes": [GOOD, {"energy_joules": 1.0}]},
-    "text for a number": {"outcomes": [GOOD, {**GOOD, "energy_joules": "1.0"}]},
-    "NaN": {"outcomes": [GOOD, {**GOOD, "energy_joules": math.nan}]},
-    "NaN in the curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, math.nan, 0.3]}]},
-    "a truth for a number": {"outcomes": [GOOD, {**GOOD, "energy_joules": True}]},
-    "less than no energy": {"outcomes": [GOOD, {**GOOD, "energy_joules": -1.0}]},
-    "an accuracy above one": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, 0.2, 1.5]}]},
-    "too short a curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1]}]},
-    "an error that is no text": {"outcomes": [GOOD, {"error": 7}]},
-    "an error and a result": {"outcomes": [GOOD, {**GOOD, "error": "no power"}]},
-}
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
-    ResultStore(file.parent).save(file.name, ODD[kind])
+@pytest.mark.parametrize("odd", [None, 7, {}, {"outcomes": 7}], ids=str)
+def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(odd: Any, store: BatchStore, file: Path) -> None:
+    ResultStore(file.parent).save(file.name, odd)
     with pytest.raises(RunFolderError) as refusal:
         store.load(TWO)
     line = str(refusal.value)
@@ -227,14 +200,14 @@ def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(kind: str, store
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("first", [OUTCOMES[0], Failed(error="no power")], ids=["some", "all"])
+@pytest.mark.parametrize("first", [OUTCOMES[0], {"error": "no power"}], ids=["some", "all"])
 def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: Any, store: BatchStore) -> None:
-    outcomes: list[Any] = [first, Failed(error="no power")]
+    outcomes: list[Any] = [first, {"error": "no power"}]
     store.save(TWO, outcomes)
     assert store.load(TWO) == outcomes
 
 
-@pytest.mark.parametrize("outcomes", [OUTCOMES, [Failed(error="no power")] * 2], ids=["finished", "refused"])
+@pytest.mark.parametrize("outcomes", [OUTCOMES, [{"error": "no power"}] * 2], ids=["finished", "refused"])
 def test_the_beginnings_of_a_batch_are_removed_when_it_ends(
     outcomes: list[Any], store: BatchStore, tmp_path: Path
 ) -> None:
@@ -277,6 +250,5 @@ def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:
     with_constant = IRIS.with_overrides("workers.encoder=clip", "workers.constant=0.5")
     (batch,) = cut_into_batches([with_constant], Energies())
     ((_, (outcome,)),) = Energies().run(batch, Place())
-    assert isinstance(outcome, Sent)
-    assert outcome.energy_joules == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
-    assert outcome.energy_joules == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)
+    assert outcome["energy_joules"] == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
+    assert outcome["energy_joules"] == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)

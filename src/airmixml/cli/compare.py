@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Option
 
@@ -12,7 +12,6 @@ from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars
-from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
@@ -79,6 +78,7 @@ def compare_command(
 
 def tolerances_command(
     chosen: options.Chosen,
+    *,
     drop: Annotated[float, Option(help="Points by which accuracy may fall.")] = 1.0,
     only: Annotated[
         str | None, Option(metavar="KEY,...", help="Keys of the table [air], such as absent,adc_bits [default: all].")
@@ -90,42 +90,25 @@ def tolerances_command(
     seeds: Annotated[
         int | None, Option(help="Number of runs of each size, with consecutive seeds [default: 3].")
     ] = None,
-    engine: options.Engine = "local",
-    jobs: Annotated[
-        int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
-    ] = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    device: options.Device = "cpu",
-    data_dir: options.DataDir = None,
+    where: options.Where,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find how bad each impairment of the air may get, alone, before accuracy falls or a privacy target is missed.
+    """Find how bad each impairment of the air may get, alone, before accuracy falls.
 
     One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
     at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
     """
     chosen_ladders(only)
-    Engine.of(engine, jobs)
-    options.check_force(force, out)
-    scenario = chosen.settled(seed, data_dir=data_dir)
+    settings = where.settings()
+    options.check_force(where.force, where.out)
+    scenario = chosen.settled(seed, data_dir=where.data_dir)
+    seeds = seeds if seeds is not None else _QUICK_SEEDS if quick else _SEEDS
     from airmixml.tolerances.tolerance_page import tolerances_page, write_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances
 
     with progress_bars() as progress:
-        where: dict[str, Any] = {"out": out, "force": force, "device": device, "data_dir": data_dir}
-        found = find_tolerances(
-            scenario,
-            drop=drop,
-            seeds=seeds if seeds is not None else _QUICK_SEEDS if quick else _SEEDS,
-            only=only,
-            quick=quick,
-            engine=engine,
-            jobs=jobs or 0,
-            progress=progress,
-            **where,
-        )
-    plain = found.to_dict()
+        found = find_tolerances(scenario, drop=drop, seeds=seeds, only=only, quick=quick, progress=progress, **settings)
+    plain = found.plain
     show_study(
         as_json,
         plain,

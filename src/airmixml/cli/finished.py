@@ -61,20 +61,13 @@ def show_study(
     write: Callable[[], Sequence[Path]],
     seconds: float,
     kept: str = "",
-    beside: Sequence[str] = (),
 ) -> None:
-    """Write a study and its report and print what it found; what the same command wrote before stays as it is.
+    """Write a study and its report and print what it found.
 
-    Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before.
+    Its files are called ``name``; ``write`` makes them. ``kept``: what was there before.
     """
-    from airmixml.storage.study import written_files
-
-    found = written_files(out / name, plain, beside)
-    if found:
-        _say_finished_before(out)
-    files = found or write()
-    if not found:
-        _add_report(out)
+    files = write()
+    _add_report(out)
     report = report_in(out)
     show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, page)
     if not as_json:

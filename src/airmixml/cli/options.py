@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Argument, Context, Option, Typer, echo
 
+from airmixml.engines import Engine as Engines
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario
@@ -37,6 +38,7 @@ Engine = Annotated[str, Option(help="Compute on this machine (local) or on a Ray
 Jobs = Annotated[
     int | None, Option(help="Number of processes [default: 1 on this machine; all cores of a Ray cluster].")
 ]
+CellJobs = Annotated[int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
 Ledger = Annotated[
     Path | None,
@@ -128,6 +130,23 @@ class Chosen:
         declared = [] if self.bounds is None else ["--bounds", str(self.bounds)]
         overrides = on_air(self.air, self.assignments)
         return [*chosen, *declared, *(word for each in overrides for word in ("--set", each))]
+
+
+@dataclass(frozen=True)
+class Where:
+    """The options that say where a study is computed and kept."""
+
+    engine: Engine = "local"
+    jobs: CellJobs = None
+    out: Out = None
+    force: Force = False
+    device: Device = "cpu"
+    data_dir: DataDir = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return them as studies take them; refuse an engine or a number of jobs that cannot be."""
+        Engines.of(self.engine, self.jobs)
+        return {**vars(self), "jobs": self.jobs or 0}
 
 
 def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:

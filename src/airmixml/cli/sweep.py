@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def sweep_command(
     chosen: options.Chosen,
+    *,
     grid: Annotated[
         list[str] | None,
         Option(metavar="KEY=V1,V2,...", help="Values of a key; repeat for all combinations. Lists in brackets."),
@@ -36,10 +37,6 @@ def sweep_command(
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
-    engine: options.Engine = "local",
-    jobs: Annotated[
-        int | None, Option(help="Number of cells at a time [default: one per core; all of a Ray cluster].")
-    ] = None,
     attacks: Annotated[
         str | None, Option(metavar="NAME,...", help=f"With --command attack: {choices(ATTACKS)} [default: all].")
     ] = None,
@@ -47,11 +44,7 @@ def sweep_command(
     canaries: Annotated[
         int | None, Option(help="With --command audit: most canaries in a single run [default: 1000].")
     ] = None,
-    fault: Annotated[str | None, Option(help="With --command audit: inject this fault.")] = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    device: options.Device = "cpu",
-    data_dir: options.DataDir = None,
+    where: options.Where,
     as_json: options.AsJson = False,
 ) -> None:
     """Run, attack or audit a scenario at every combination of values.
@@ -60,10 +53,8 @@ def sweep_command(
     same command to resume; more values or seeds add to it. If one cell fails, the others still run. A sweep is a
     simulation: it protects nobody's data.
     """
-    # What it leaves to its data each cell has its own of.
-    scenario = chosen.read(seed)
-    values = Grid.parse(grid or ())
-    Engine.of(engine, jobs)
+    scenario = chosen.read(seed)  # what it leaves to its data each cell has its own of
+    values, settings = Grid.parse(grid or ()), where.settings()
     from airmixml.sweeps.grid_sweep import sweep_grid
     from airmixml.sweeps.sweep_page import sweep_page, write_sweep
 
@@ -74,17 +65,11 @@ def sweep_command(
             seeds=seeds,
             command=command,
             metrics=metric or (),
-            engine=engine,
-            jobs=jobs or 0,
-            out=out,
-            force=force,
-            device=device,
-            data_dir=data_dir,
             attacks=None if attacks is None else attacks.split(","),
-            audit=_audit_settings(command, trials, canaries, fault),
+            audit=_audit_settings(command, trials, canaries),
             progress=progress,
+            **settings,
         )
-
     plain = swept.to_dict()
     show_study(
         as_json,
@@ -101,17 +86,17 @@ def sweep_command(
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
 
 
-def _audit_settings(command: str, trials: int | None, canaries: int | None, fault: str | None) -> AuditSettings | None:
+def _audit_settings(command: str, trials: int | None, canaries: int | None) -> AuditSettings | None:
     """Return what an audit is asked for; None where nothing is."""
-    asked = {"trials": trials, "canaries": canaries, "fault": fault}
+    asked = {"trials": trials, "canaries": canaries}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and command != "audit":
         raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
     if not given:
         return None
-    from airmixml.audit import AuditSettings, fault_named
+    from airmixml.audit import AuditSettings
 
-    return AuditSettings(**{**given, "fault": fault_named(fault or "")})
+    return AuditSettings(**given)
 
 
 def _failures(swept: Swept) -> list[str]:
@@ -180,7 +165,6 @@ def reproduce_command(
         name="report",
         out=folder,
         write=lambda: reproduction.files,
-        beside=reproduction.names,
         seconds=reproduction.seconds,
         kept=kept if reproduction.kept_batches else "",
     )

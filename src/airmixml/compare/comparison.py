@@ -1,4 +1,4 @@
-"""What a comparison gave: one row for each method over all seeds, ranks beyond chance, and the verdict in words."""
+"""What a comparison gave: one row for each method over all seeds, and which is the best beyond chance, in words."""
 
 import math
 import statistics
@@ -16,16 +16,10 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import finite
-from airmixml.wording import NO_PROTECTION_ABOVE_EPSILON, against, plural, sentence
+from airmixml.wording import against, plural, sentence
 from airmixml.workers.population import held_by, row_name
 
 _MOST_NAMED: Final = 3  # in a sentence
-_SAME: Final = 9  # digits to which means over seeds are the same accuracy
-_WHO: Final = {  # other names of adversaries are plain
-    "everyone": "hears each worker alone",
-    "model": "sees the model alone",
-    "release": "gets all mixtures",
-}
 _TIED: Final = " are equal within chance"
 _OF_AIR: Final = ("uplink_symbols", "uplink_unit", "downlink_bits", "slots_per_worker", "air_seconds", "bandwidth_hz")
 
@@ -78,16 +72,6 @@ class Row:
         return float(known)
 
     @property
-    def row_epsilon(self) -> float | None:
-        """The worst seed's epsilon of a row of the data; None where that is a worker's, or the method does not say."""
-        return max((each.row_epsilon for each in self.outcomes if each.row_epsilon is not None), default=None)
-
-    @property
-    def row_copies(self) -> int:
-        """On how many workers a row of the data lies at most; 0 where the method does not say."""
-        return max(each.row_copies for each in self.outcomes)
-
-    @property
     def tested(self) -> list[RightRows]:
         """Which test rows were right, for each seed."""
         return [each.tested for each in self.outcomes]
@@ -112,15 +96,13 @@ class Row:
         """Return the row as plain values for JSON, which has no infinity."""
         spent = [outcome.energy_joules for outcome in self.outcomes if outcome.energy_joules is not None]
         deviation = statistics.stdev(self.accuracies) if len(self.outcomes) > 1 else None
-        row_epsilon = "infinite" if self.row_epsilon == math.inf else self.row_epsilon
         return {
             "method": self.name,
             "about": self.about,
             "accuracy": {"mean": self.accuracy, "deviation": deviation, "by_seed": self.accuracies},
             "guess": self.guess,
             "no_better_than_guessing": self.no_better_than_guessing,
-            "row": {"copies": self.row_copies, "epsilon": row_epsilon},
-            "note": self.first.note,
+            "row_copies": self.first.row_copies,
             "trusted": self.first.trusted,
             "privacy": [{**each.to_dict(), "epsilon": finite(each.epsilon)} for each in self.privacy],
             "exposure": self.exposure.to_dict(),
@@ -174,16 +156,6 @@ def difference(first: Sequence[str], second: Sequence[str]) -> Difference:
     return Difference(mean=mean, error=error, p_value=p_value)
 
 
-def _equals(rows: Sequence[Row]) -> list[Row]:
-    """Return the most accurate row and those that it does not beat beyond chance, best first.
-
-    Rows of one accuracy, which nothing tells apart, stay together: all are equal to it where one of them is.
-    """
-    best = max(rows, key=lambda row: row.accuracy)
-    near = {round(row.accuracy, _SAME) for row in rows if not best.beyond(row)}
-    return sorted((row for row in rows if round(row.accuracy, _SAME) in near), key=lambda row: -row.accuracy)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One row per method."""
@@ -196,14 +168,11 @@ class Comparison:
     out: Path  #: folder with everything
 
     def _repr_html_(self) -> str:
-        return methods_table(self.to_dict(), self.scenario).to_html()
+        return methods_table(self.to_dict()).to_html()
 
     @cached_property
     def _within(self) -> dict[str, list[Row]]:
-        """Rows that keep the target, by against whom in words: first the scenario's adversary, whose rows have ranks.
-
-        All rows where none keeps it.
-        """
+        """Rows that keep the target, by against whom in words; all rows where none keeps it."""
         privacy, within = self.scenario.privacy, dict[str, list[Row]]()
         for whom in dict.fromkeys((privacy.adversary, "everyone")):
             kept = [row for row in self.rows if row.epsilon_against(whom) <= privacy.epsilon * (1.0 + 1e-6)]
@@ -211,30 +180,13 @@ class Comparison:
                 within[f"{'' if within else 'within the target '}{against(whom)}"] = kept
         return within or {"none keeps the target; of all": [*self.rows]}
 
-    @cached_property
-    def ranks(self) -> tuple[int | None, ...]:
-        """Ranks of the rows that the verdict begins with, None for others.
-
-        The most accurate and its equals have rank 1, and so on with the rest of them.
-        """
-        rank, left = dict[str, int](), next(iter(self._within.values()))
-        while left:
-            rank |= dict.fromkeys((row.name for row in _equals(left)), 1 + len(rank))
-            left = [row for row in left if row.name not in rank]
-        return tuple(rank.get(row.name) for row in self.rows)
-
     @property
     def notes(self) -> list[str]:
-        """What columns and names mean, and which rows are no better than guessing."""
-        workers, copies = self.scenario.workers, max(row.row_copies for row in self.rows)
-        among = "within the target, " if next(iter(self._within)).startswith("within") else ""
-        notes = [f"rank: {among}ties within chance"]
-        named = dict.fromkeys(row.privacy[0].adversary for row in self.rows)
-        notes += [f"{name}: {_WHO[name]}" for name in named if name in _WHO]
-        if stated := [row.row_epsilon for row in self.rows if row.row_epsilon is not None]:
-            weak = max(stated) > NO_PROTECTION_ABOVE_EPSILON
-            large = f" (above {NO_PROTECTION_ABOVE_EPSILON:g}: no protection)" if weak else ""
-            notes.append(f"epsilon of {row_name(workers, copies)}: {held_by(workers, copies)}{large}")
+        """What the epsilons are not, and which rows are on another air or no better than guessing."""
+        workers, copies, notes = self.scenario.workers, max(row.first.row_copies for row in self.rows), list[str]()
+        if copies > 1:
+            of_row = f"{row_name(workers, copies)}, {held_by(workers, copies)},"
+            notes.append(f"epsilon is a worker's; that of {of_row} is larger (airmix run states it)")
         if ideal := [row.name for row in self.rows if row.air.is_ideal and not self.scenario.air.is_ideal]:
             notes.append(f"on the ideal air: {', '.join(ideal)}")
         if poor := [row.name for row in self.rows if row.no_better_than_guessing]:
@@ -256,7 +208,7 @@ class Comparison:
         first = max(rows, key=lambda row: row.accuracy)
         if len(rows) == 1:
             return f"{first.in_words} is the only one"
-        equal = _equals(rows)
+        equal = sorted((row for row in rows if not first.beyond(row)), key=lambda row: -row.accuracy)
         if len(equal) == 1:
             return f"{first.in_words} is the most accurate, beyond chance"
         named = [row.in_words for row in (equal if len(equal) <= _MOST_NAMED else equal[:1])]
@@ -274,7 +226,7 @@ class Comparison:
             "verdict": self.verdict,
             "seeds": self.seeds,
             "guess": self.rows[0].guess,
-            "rows": [{**row.to_dict(), "rank": rank} for row, rank in zip(self.rows, self.ranks, strict=True)],
+            "rows": [row.to_dict() for row in self.rows],
             "notes": self.notes,
             "left_out": self.left_out,
             "scenario": self.scenario.to_json(),

@@ -18,18 +18,15 @@ from airmixml.scenario import Scenario
 from airmixml.sweeps.cells import flat
 from airmixml.sweeps.study_files import BARE, SIMULATED_SEEDS, write_study
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence
-from airmixml.workers.population import row_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Plain = dict[str, Any]
-_ONE_LINE: Final = 42  # of what a method is, on a terminal of 80 characters
 _CHANCE: Final = (
     f"Beyond chance: p < {LEVEL:g} for each pair, by McNemar's exact test on the test rows of one seed, or by a paired "
-    "t test over test rows and seeds. Rank 1: the most accurate and those that it does not beat beyond chance, or that "
-    "are as accurate as one of those; then the same of the rest."
+    "t test over test rows and seeds."
 )
 _COSTS: Final = (
     "Slots per worker say how often each must be reachable. Uplink symbols are the channel uses of the whole run, all "
@@ -39,29 +36,16 @@ _COSTS: Final = (
 )
 
 
-def methods_table(plain: Plain, scenario: Scenario) -> Table:
-    """Return one line per method: rank, accuracy, the worst seed's epsilon, and energy."""
-    copies = max((row["row"]["copies"] for row in plain["rows"] if row["row"]["epsilon"] is not None), default=0)
-    of_row = row_name(scenario.workers, copies).removesuffix(" of the data") if copies else ""
+def methods_table(plain: Plain) -> Table:
+    """Return one line per method: accuracy, and the worst seed's epsilon with what it rests on."""
     rows = []
     for row in plain["rows"]:
         own, spread = row["privacy"][0], row["accuracy"]["deviation"]
         percent = f"{100 * row['accuracy']['mean']:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}")
-        texts = [f"{row['rank'] or NONE}", percent, epsilon_text(own["epsilon"]), own["adversary"]]
-        texts += [_epsilon(row["row"]["epsilon"])] if of_row else []
-        rows.append((row["method"], *texts, _text(row["energy_joules"], joules)))
-    columns = ("method", "rank", "accuracy %", "epsilon", "against", *filter(None, [of_row]), "energy")
-    return Table(columns=columns, rows=tuple(rows), spare=("energy",), options=BARE)
-
-
-def legend_table(plain: Plain) -> Table:
-    """Return what each method is, how it was set where that fits a line, and what its guarantee rests on."""
-    rows = []
-    for row in plain["rows"]:
-        noted = f"{row['about']} ({row['note']})"
-        about = noted if row["note"] and len(noted) <= _ONE_LINE else row["about"]
-        rows.append((row["method"], about, row["exposure"]["rests_on"]))
-    return Table(columns=("method", "what it is", "epsilon rests on"), rows=tuple(rows), words=3, options=BARE)
+        rests_on = row["exposure"]["rests_on"]
+        rows.append((row["method"], percent, epsilon_text(own["epsilon"]), own["adversary"], rests_on))
+    columns = ("method", "accuracy %", "epsilon", "against", "epsilon rests on")
+    return Table(columns=columns, rows=tuple(rows), options=BARE)
 
 
 def adversaries_table(plain: Plain, scenario: Scenario) -> Table:
@@ -122,8 +106,9 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
     target = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} {against(privacy.adversary)}"
     left_out = plain["left_out"]
     notes = [*plain["notes"], *([f"left out: {', '.join(left_out)}"] if left_out else [])]
-    reasons = Lines(tuple(f"left out: {name} ({why})" for name, why in left_out.items()))
-    every = adversaries_table(plain, scenario), costs_table(plain, scenario), reasons, _CHANCE
+    words = [f"{row['method']}: {row['about']}" for row in rows]
+    words += [f"left out: {name} ({why})" for name, why in left_out.items()]
+    every = adversaries_table(plain, scenario), costs_table(plain, scenario), Lines(tuple(words)), _CHANCE
     # Without facts, so that all methods fit one screen.
     return Page(
         kind="comparison",
@@ -135,10 +120,9 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
             section(
                 "tables",
                 "Tables",
-                methods_table(plain, scenario),
-                legend_table(plain),
+                methods_table(plain),
                 sentence("; ".join(notes) or "accuracy: on the clean test set"),
-                Folded(summary="Epsilon against each adversary, and costs", parts=every),
+                Folded(summary="Epsilon against each adversary, costs, and what each method is", parts=every),
             ),
         ),
         command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),
@@ -146,7 +130,7 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
 
 
 def write_comparison(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
-    """Write the page as Markdown, rows as CSV, the table of methods as LaTeX, JSON and the picture."""
+    """Write the page as Markdown, rows as CSV, JSON and the picture."""
     rows = list(map(_flat, plain["rows"]))
     names = dict.fromkeys(name for row in rows for name in row)
     return write_study(
@@ -155,7 +139,6 @@ def write_comparison(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
         plain,
         comparison_figure(plain, scenario),
         csv=rows_csv([{name: row.get(name) for name in names} for row in rows]),
-        tex=methods_table(plain, scenario).to_latex(),
     )
 
 

@@ -110,10 +110,7 @@ class Outcome:
     privacy: tuple[PrivacyStatement, ...]  #: for the scenario's neighbours, then for the other kind where there is one
     exposure: Exposure  #: epsilon against each adversary
     tested: RightRows  #: which test rows were right
-    row_copies: int = 0  #: on how many workers a row of the data lies at most; 0 where the method does not say
-    #: epsilon of such a row, against the adversary of ``privacy``; None where that is the worker's, or is not said
-    row_epsilon: float | None = None
-    note: str = ""  #: how the method was set for this scenario, in words; empty where there is nothing to choose
+    row_copies: int = 1  #: on how many workers a row of the data, or a person, lies at most; the comparison counts it
     uplink_symbols: int | None = None  #: channel uses of the whole run, all workers together; None without a radio
     uplink_unit: str = "symbols"  #: what these are: symbols, or bits of a digital link
     downlink_bits: int | None = None  #: what the server broadcasts in the whole run, such as models
@@ -141,6 +138,7 @@ class Work:
     scenario: Scenario  #: what is compared at, with the seed of this run
     context: RunContext = field(default_factory=RunContext)  #: device, threads, where MNIST is, progress
     loading_seconds: float = 0.0  #: time spent on loading data so far
+    row_copies: int = 1  #: on how many workers a row of the loaded data lies at most
     _loaded: dict[Workers, DataSet] = field(default_factory=dict)
 
     @property
@@ -167,18 +165,9 @@ class Work:
             )
             self.loading_seconds += time.perf_counter() - started
         dataset = self._loaded[key]
-        return dataset, deploy(self.scenario.workers, dataset.train_samples, Streams(seed))
-
-
-def of_a_row(workers: Workers, population: Population, epsilon: Callable[[int], float]) -> dict[str, Any]:
-    """Return what an outcome says of a row of the data; ``epsilon`` is asked for that of a row on so many workers."""
-    if workers.several_rows:
-        return {}
-    copies = int(np.bincount(population.sample_index).max())
-    try:
-        return {"row_copies": copies, "row_epsilon": epsilon(copies) if copies > 1 else None}
-    except PrivacyError:
-        return {"row_copies": copies, "row_epsilon": math.inf}
+        population = deploy(self.scenario.workers, dataset.train_samples, Streams(seed))
+        self.row_copies = int(np.bincount(population.sample_index).max())
+        return dataset, population
 
 
 class Method(Protocol):

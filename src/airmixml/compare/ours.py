@@ -5,7 +5,6 @@ Federated learning is one of them: slots of gradients, with another way of stepp
 All keep the data, workers, channel and target of the scenario that is compared; what is sent or learned is another.
 """
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,9 +26,7 @@ from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
-from airmixml.wording import slots_text
 from airmixml.workers import Signal, worker_cost
-from airmixml.workers.population import row_name
 
 # Of federated learning and its central relatives, fixed for all data sets. They were chosen once on 10,000 of MNIST's
 # training images, held out; no test set was seen.
@@ -316,14 +313,11 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         tested=RightRows.of(dataset, predicted),
-        row_copies=report.row_copies,
-        row_epsilon=_epsilon_of_a_row(scenario, report),
         privacy=_statements(scenario, report),
         exposure=Exposure.of_statements(
             lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
             noise=scenario.privacy.noise,
         ),
-        note=f"{scenario.workers.sends} in {slots_text(report.slots - report.rounds, report.rounds)}",
         uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
         uplink_unit=link.unit,
         downlink_bits=report.downlink_bits,
@@ -334,16 +328,6 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         trusted=scenario.privacy.noise_kind.trust(scenario.privacy, scenario.privacy.adversary),
         worker_multiply_accumulates=encoding_cost(scenario, dataset) + round(forming),
     )
-
-
-def _epsilon_of_a_row(scenario: Scenario, report: AirReport) -> float | None:
-    """Return what a run states of a row of the data; None where that is a worker's, infinite where it states none."""
-    if not row_name(scenario.workers, report.row_copies):
-        return None
-    try:
-        return report.privacy_of_a_row(report.row_copies, scenario.privacy.adversary).epsilon
-    except PrivacyError:
-        return math.inf
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:

@@ -131,4 +131,5 @@ def _timed(name: str, method: Method, work: Work) -> Outcome:
         outcome = method.run(work)
     if not isinstance(outcome, Outcome):  # of another package
         raise PluginError(f"method {name}: gave {shown(outcome)}: must be an airmixml.compare.Outcome")
-    return replace(outcome, seconds=time.perf_counter() - started - work.loading_seconds)
+    seconds = time.perf_counter() - started - work.loading_seconds
+    return replace(outcome, seconds=seconds, row_copies=work.row_copies)

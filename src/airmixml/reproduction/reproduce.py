@@ -23,7 +23,6 @@ from airmixml.reproduction.reproduction_page import (
 )
 from airmixml.reproduction.verdicts import CellResult, MixingRatios, draw_mixing_ratios, judge, summarise
 from airmixml.storage.files import writing_to
-from airmixml.storage.study import written_files
 from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
 from airmixml.wording import plural
@@ -42,12 +41,6 @@ class Reproduction:
     batches: int
     out: Path
     files: list[Path] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """What tables and figures are called in the folder."""
-        tables = [_name(*part) for part in by_table(self.to_dict())]
-        return ["claims"] * bool(self.claims) + ["fig2"] * bool(self.ratios) + tables
 
     @property
     def failures(self) -> list[str]:
@@ -99,12 +92,7 @@ def reproduce(
             batches=len(batches),
             out=out,
         )
-        files = written_files(out / "report", reproduction.to_dict(), reproduction.names)
-        return replace(reproduction, files=files or _write(reproduction, draw=draw))
-
-
-def _name(target: str, dataset: str) -> str:
-    return f"{target}-{dataset}" if target.startswith("table") else target
+        return replace(reproduction, files=_write(reproduction, draw=draw))
 
 
 def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
@@ -117,7 +105,7 @@ def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
         tables["fig2"] = ratios_table(ratio_cells(plain))
         pictures += draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
     for (target, half), cells in by_table(plain).items():
-        name = _name(target, half)
+        name = f"{target}-{half}" if target.startswith("table") else target
         tables[name] = results_table(target, cells)
         if draw:
             about = f"{cells[0]['dataset']}, {plural(most_seeds(cells), 'seed')}"

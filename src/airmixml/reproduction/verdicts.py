@@ -15,7 +15,7 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.reproduction.paper_cells import AS_PRINTED, Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
-from airmixml.sweeps import Failed, Sent, SweepResult, Trained
+from airmixml.sweeps import SweepResult
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
 VERDICTS_IN_WORDS: Final = """\
@@ -145,21 +145,21 @@ class CellResult:
 
 
 def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
-    """Gather what the seeds of a cell gave."""
+    """Gather what the seeds of a cell gave: accuracy of the final and of the best epoch, or energy."""
     outcomes = {seed: sweep.outcome(cell.kind.name, cell.scenario.with_seed(seed)) for seed in seeds}
-    errors = tuple(f"seed {seed}: {found.error}" for seed, found in outcomes.items() if isinstance(found, Failed))
+    errors = tuple(f"seed {seed}: {found['error']}" for seed, found in outcomes.items() if "error" in found)
+    given = {seed: found for seed, found in outcomes.items() if "error" not in found}
     if cell.quantity == "energy":
-        spent = {seed: found.energy_joules for seed, found in outcomes.items() if isinstance(found, Sent)}
-        return CellResult(cell=cell, measured=_over_seeds(spent), errors=errors)
-    trained = {seed: found for seed, found in outcomes.items() if isinstance(found, Trained)}
-    curves = list(zip(*(found.curve for found in trained.values()), strict=True))
+        spent = _over_seeds({seed: found["energy_joules"] for seed, found in given.items()})
+        return CellResult(cell=cell, measured=spent, errors=errors)
+    curves = {seed: [100.0 * accuracy for accuracy in found["curve"]] for seed, found in given.items()}
     return CellResult(
         cell=cell,
-        measured=_over_seeds({seed: 100.0 * found.final_accuracy for seed, found in trained.items()}),
-        best_epoch=_over_seeds({seed: 100.0 * found.best_accuracy for seed, found in trained.items()}),
+        measured=_over_seeds({seed: curve[-1] for seed, curve in curves.items()}),
+        best_epoch=_over_seeds({seed: max(curve) for seed, curve in curves.items()}),
         curve=tuple(
-            (100.0 * statistics.fmean(epoch), 100.0 * statistics.stdev(epoch) if len(epoch) > 1 else 0.0)
-            for epoch in curves
+            (statistics.fmean(epoch), statistics.stdev(epoch) if len(epoch) > 1 else 0.0)
+            for epoch in zip(*curves.values(), strict=True)
         ),
         errors=errors,
     )

@@ -6,16 +6,13 @@ is a ``Task``: it also says how an outcome is kept, and on which engine cells ar
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.reading import read_regular
 from airmixml.scenario import Scenario
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folder
@@ -23,7 +20,7 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
-_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".png", ".svg")
+_SUFFIXES: Final = (".md", ".csv", ".json", ".png", ".svg")
 
 
 class Task(Protocol[Cell, Outcome]):
@@ -94,25 +91,6 @@ def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
         raise ScenarioError(f"--seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)
     return range(scenario.seed, scenario.seed + seeds)
-
-
-def written_files(stem: Path, plain: dict[str, Any], beside: Iterable[str] = ()) -> list[Path]:
-    """Return the files of a study if they hold this result, and its report too: nothing needs to be written again.
-
-    ``stem``.json has the result, less how many cells were found finished; ``stem``.md names the pictures. ``beside``:
-    what files of the study are called otherwise.
-    """
-    with suppress(OSError, ValueError, AttributeError, RecursionError):
-        result, page, report = (stem.with_name(name) for name in (f"{stem.name}.json", f"{stem.name}.md", REPORT))
-        known, asked = json.loads(read_regular(result)), json.loads(json.dumps(plain))
-        same = bool(known) and all(asked.get(name) == each for name, each in known.items() if name != "kept")
-        pictures = re.findall(r"\]\(([^)/]+\.png)\)", read_regular(page).decode("utf-8"))
-        whole = all((stem.parent / name).is_file() for name in pictures)
-        if same and whole and report.stat().st_mtime_ns >= result.stat().st_mtime_ns:
-            stems = (stem.with_name(name) for name in (*beside, stem.name))
-            paths = (each.with_name(f"{each.name}{suffix}") for each in stems for suffix in _SUFFIXES)
-            return [path for path in paths if path.is_file()]
-    return []
 
 
 def study_path(out: Path | str | None, name: str) -> Path:

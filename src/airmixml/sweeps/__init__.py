@@ -1,7 +1,7 @@
 """Many runs as one piece of work: in parallel, resumable, one failing run never costs the others."""
 
 from airmixml.sweeps.batched_task import SweepResult, run_sweep
-from airmixml.sweeps.batches import Failed, Part, cut_into_batches
-from airmixml.sweeps.stacks import Energies, Sent, Trained, Trainings
+from airmixml.sweeps.batches import Outcome, Part, cut_into_batches
+from airmixml.sweeps.stacks import Energies, Trainings
 
-__all__ = ["Energies", "Failed", "Part", "Sent", "SweepResult", "Trained", "Trainings", "cut_into_batches", "run_sweep"]
+__all__ = ["Energies", "Outcome", "Part", "SweepResult", "Trainings", "cut_into_batches", "run_sweep"]

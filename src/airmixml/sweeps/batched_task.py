@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from airmixml.engines import Engine
 from airmixml.engines.work import Lost, Tell, Work
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.storage.files import ResultStore, from_plain, locked, remove_temporaries, to_plain
+from airmixml.storage.files import ResultStore, locked, remove_temporaries
 from airmixml.storage.study import Study
-from airmixml.sweeps.batches import Batch, Failed, Part, Place, on_gpu, silent_share, useful_jobs
+from airmixml.sweeps.batches import Batch, Outcome, Part, Place, may_be_mended, on_gpu, silent_share, useful_jobs
 from airmixml.wording import one_line
 
 _SHARES: Final = 1000
@@ -28,13 +28,13 @@ class Finished:
     """What each scenario of a part gave; ``broke``: nothing, for a reason that may not be there another time."""
 
     part: Part
-    outcomes: list[Any]
+    outcomes: list[Outcome]
     broke: bool = False
 
     @classmethod
-    def broken(cls, part: Part, why: str) -> Finished:
+    def failed(cls, part: Part, why: str, *, broke: bool = True) -> Finished:
         """Return what becomes of a part of which nothing came."""
-        return cls(part=part, outcomes=[Failed(error=one_line(why)) for _ in part.scenarios], broke=True)
+        return cls(part=part, outcomes=[{"error": one_line(why)} for _ in part.scenarios], broke=broke)
 
 
 def _attempt(place: Place, batch: Batch, tell: Tell) -> list[Finished]:
@@ -46,13 +46,13 @@ def _attempt(place: Place, batch: Batch, tell: Tell) -> list[Finished]:
             tell(done[part])
     except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
-        for part in batch:
-            if part not in done:
-                if len(batch) > 1:
-                    (done[part],) = _attempt(place, (part,), silent_share)
-                else:
-                    done[part] = Finished.broken(part, f"{name}{problem}")
-                tell(done[part])
+        for part in (each for each in batch if each not in done):
+            if len(batch) > 1:
+                (done[part],) = _attempt(place, (part,), silent_share)
+            else:
+                broke = part.kind.stacked or may_be_mended(problem)
+                done[part] = Finished.failed(part, f"{name}{problem}", broke=broke)
+            tell(done[part])
     return list(done.values())
 
 
@@ -61,97 +61,90 @@ def _attempts(place: Place) -> Work:
     return partial(_attempt, place)
 
 
+@dataclass(frozen=True, kw_only=True)
 class BatchedTask:
-    """Runs the parts of batches on an engine, and keeps each in a file named by its digest."""
+    """Runs the parts of batches on an engine, and keeps each in a file of the place, named by its digest."""
 
-    def __init__(
-        self, batches: Sequence[Batch], place: Place, folder: Path, *, engine: str, jobs: int, progress: Progress
-    ) -> None:
-        self._batches = list(dict.fromkeys(batches))
-        self._place, self._folder, self._store = place, folder, ResultStore(folder)
-        self._engine, self._jobs, self._progress = engine, jobs, progress
-        self._parts = dict.fromkeys(part for batch in self._batches for part in batch)
+    batches: Sequence[Batch]
+    place: Place
+    folder: Path
+    engine: str = "local"
+    jobs: int = 1
+    progress: Progress = silent
 
     def load(self, part: Part) -> Finished | None:
         """Return the outcomes of a finished part, or None."""
-        found = self._store.load(f"{part.digest}.json", lambda values, _: _read_outcomes(part, values))
-        if found is not None:
-            self._forget_beginnings(part)
-        return None if found is None else Finished(part=part, outcomes=found)
+        outcomes = ResultStore(self.folder).load(f"{part.digest}.json", lambda values, _: list(values["outcomes"]))
+        if outcomes is None:
+            return None
+        self._forget_beginnings(part)
+        return Finished(part=part, outcomes=outcomes)
 
     def save(self, part: Part, finished: Finished) -> bool:
         """Keep the outcomes of a finished part; of one that broke nothing."""
         if not finished.broke:
             about = {"kind": part.kind.name, "seed": part.seed, "device": part.device}
-            self._store.save(f"{part.digest}.json", {**about, "outcomes": list(map(to_plain, finished.outcomes))})
+            ResultStore(self.folder).save(f"{part.digest}.json", {**about, "outcomes": finished.outcomes})
             self._forget_beginnings(part)
         return not finished.broke
 
     def _forget_beginnings(self, part: Part) -> None:
-        shutil.rmtree(self._folder / f"{part.digest}.partial", ignore_errors=True)
+        shutil.rmtree(self.folder / f"{part.digest}.partial", ignore_errors=True)
 
     def run(self, unfinished: Iterable[Part], finished: Callable[[Part, Finished], None]) -> None:
         """Run what is left of each batch; parts that a dying process left undone are run again, each by itself."""
-        left = dict.fromkeys(unfinished)
-        if self._engine != "ray":  # what the nodes of a cluster have is theirs to say
+        left, on_ray = dict.fromkeys(unfinished), self.engine == "ray"
+        if not on_ray:  # what the nodes of a cluster have is theirs to say
             for kind in dict.fromkeys(part.kind for part in left):
-                kind.prepare([part for part in left if part.kind == kind], self._place.data_dir, self._progress)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with locked(self._folder):
-            remove_temporaries(self._folder)
-            batches = [some for batch in self._batches if (some := tuple(part for part in batch if part in left))]
-            shares = {part: 0.0 if part in left else 1.0 for part in self._parts}
+                kind.prepare([part for part in left if part.kind == kind], self.place.data_dir, self.progress)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
+            remove_temporaries(self.folder)
+            batches = [some for batch in self.batches if (some := tuple(part for part in batch if part in left))]
+            shares = dict.fromkeys(batches, 0.0)  # that are done of each, where it says so
+            total = len({part for batch in self.batches for part in batch})
+            already = total - len(left)
 
             def report() -> None:
-                self._progress("sweep", int(_SHARES * sum(shares.values()) / max(1, len(shares)) + _ROUNDING), _SHARES)
+                done = sum(
+                    max(share * len(batch), sum(part not in left for part in batch)) for batch, share in shares.items()
+                )
+                share = (already + done) / total if total else 0.0
+                self.progress("sweep", int(_SHARES * share + _ROUNDING), _SHARES)
 
             def told(batch: Batch, message: float | Finished) -> None:
-                if not isinstance(message, Finished):  # the share of a batch that is done: its finished parts first
-                    unfinished = [part for part in batch if part in left]
-                    finished_ones = len(batch) - len(unfinished)
-                    share = (message * len(batch) - finished_ones) / max(1, len(unfinished))
-                    shares.update(dict.fromkeys(unfinished, share))
+                if not isinstance(message, Finished):
+                    if batch in shares:
+                        shares[batch] = message
                 elif message.part not in left:  # it was told before
                     return
                 else:
                     finished(message.part, message)
                     del left[message.part]  # not before: what cannot be written is told again at the end of its batch
-                    shares[message.part] = 1.0
                 report()
 
             def left_behind(batch: Batch) -> list[Batch]:
                 return [(part,) for part in batch if part in left] if len(batch) > 1 else []
 
             report()
-            on_ray = self._engine == "ray"
-            jobs = self._jobs if on_ray else max(1, min(self._jobs or useful_jobs(self._batches), len(batches)))
-            place = self._place if on_ray else replace(self._place, folder=self._folder)
+            jobs = self.jobs if on_ray else max(1, min(self.jobs or useful_jobs(self.batches), len(batches)))
+            place = self.place if on_ray else replace(self.place, folder=self.folder)
             for batch, result in Engine(name="ray" if on_ray else "local", jobs=jobs).each(
                 _attempts, place, batches, told=told, left_behind=left_behind, on_gpu=on_gpu
             ):
                 lost = isinstance(result, Lost)
-                for message in [Finished.broken(part, result.why) for part in batch] if lost else result:
+                for message in [Finished.failed(part, result.why) for part in batch] if lost else result:
                     told(batch, message)
-
-
-def _read_outcomes(part: Part, values: Any) -> list[Any]:
-    outcomes = values["outcomes"]
-    if not isinstance(outcomes, list) or len(outcomes) != len(part.scenarios):
-        raise ValueError(f"outcomes must be {len(part.scenarios)}, one of each scenario")
-    return [
-        from_plain(Failed, each) if isinstance(each, dict) and "error" in each else part.kind.read(part, each)
-        for each in outcomes
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
     """Outcomes by kind of work and scenario, and how many parts were found finished."""
 
-    outcomes: dict[tuple[str, Scenario], Any]
+    outcomes: dict[tuple[str, Scenario], Outcome]
     kept_batches: int
 
-    def outcome(self, kind: str, scenario: Scenario) -> Any:
+    def outcome(self, kind: str, scenario: Scenario) -> Outcome:
         """Return what the scenario gave, an error included."""
         return self.outcomes[kind, scenario]
 
@@ -173,7 +166,8 @@ def run_sweep(
     engine ("ray", or this machine) do not change a result.
     """
     place = Place(data_dir=data_dir, checkpoint_seconds=checkpoint_seconds)
-    task = BatchedTask(batches, place, folder, engine=engine, jobs=jobs, progress=progress)
+    batches = list(dict.fromkeys(batches))
+    task = BatchedTask(batches=batches, place=place, folder=folder, engine=engine, jobs=jobs, progress=progress)
     parts = [part for batch in batches for part in batch]
     return Study(cells=parts, task=task, reducer=_by_scenario).run()
 

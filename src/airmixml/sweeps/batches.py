@@ -11,11 +11,11 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
@@ -27,7 +27,6 @@ from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
-from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
 
 if TYPE_CHECKING:
@@ -37,8 +36,12 @@ if TYPE_CHECKING:
 _COPIES: Final = 2
 _BYTES_AT_ONCE: Final = {"cpu": 1_500_000_000, "cuda": 26_000_000_000}
 _MOST_AT_ONCE: Final = 64
+_MOST_IN_CLOSED_FORM: Final = 16  # each holds only its moments
 _BATCHES_PER_JOB: Final = 2
 _BYTES_PER_PROCESS: Final = 800_000_000
+
+Outcome = dict[str, Any]
+"""What a scenario gave, metrics by name; ``error`` alone, in one line, where it could not be run."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,6 @@ class Kind(ABC):
     def group(self, scenario: Scenario) -> Hashable:
         """Return what is equal for scenarios that can be run together."""
         return scenario
-
-    def most_at_once(self, scenario: Scenario, device: str) -> int:
-        """Return how many scenarios of that size have room for what they hold."""
-        return 1
-
-    def bytes_needed(self, part: Part) -> int:
-        """Return the memory that a part takes, roughly; 0 where it is little."""
-        return 0
 
     def prepare(self, parts: Sequence[Part], data_dir: Path | None, progress: Progress) -> None:
         """Refuse a device or data that are not there before anything is made; download what all processes need."""
@@ -93,12 +88,8 @@ class Kind(ABC):
             warn_of_clipping(data.clipped_values, values)
 
     @abstractmethod
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
-        """Yield what the scenarios of each part gave, as soon as it is finished; ``Failed`` where one is refused."""
-
-    @abstractmethod
-    def read(self, part: Part, plain: Any) -> Any:
-        """Return what a scenario gave of its plain values; raise ValueError where they are odd."""
+    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+        """Yield what the scenarios of each part gave, as soon as it is finished."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +119,11 @@ class Part:
         """The seed of all its scenarios."""
         return self.scenarios[0].seed
 
+    @property
+    def bytes_needed(self) -> int:
+        """The memory that its mixtures take, roughly; 0 where none are held."""
+        return sum(map(mixture_bytes, self.scenarios)) if self.kind.needs_data else 0
+
 
 Batch = tuple[Part, ...]  #: Parts of one kind that are run together
 
@@ -151,7 +147,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     fair = len(scenarios) if jobs == 1 else max(1, len(scenarios) // (_BATCHES_PER_JOB * max(1, jobs)))
     batches: list[Batch] = []
     for alike in groups.values():
-        size = min(fair, 1 if len(alike) == 1 else kind.most_at_once(alike[0], device))
+        size = min(fair, 1 if len(alike) == 1 else _most_at_once(kind, alike[0], device))
         data = digests.get((alike[0].workers.dataset, alike[0].workers.encoder), "")
         for start in range(0, len(alike), size):
             some = tuple(alike[start : start + size])
@@ -160,14 +156,20 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     return batches
 
 
-def most_in_memory(scenario: Scenario, device: str) -> int:
-    """Return how many scenarios of that size have room for their mixtures."""
-    room = _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
-    return max(1, min(_MOST_AT_ONCE, room // mixture_bytes(scenario)))
+def _most_at_once(kind: Kind, scenario: Scenario, device: str) -> int:
+    """Return how many scenarios of that size have room for what they hold; 1 where the size is not known."""
+    if not kind.needs_data:
+        return 1 << 30
+    if scenario.learner.closed_form:
+        return _MOST_IN_CLOSED_FORM
+    each, room = mixture_bytes(scenario), _BYTES_AT_ONCE["cuda" if device.startswith("cuda") else "cpu"]
+    return max(1, min(_MOST_AT_ONCE, room // each)) if each else 1
 
 
 def mixture_bytes(scenario: Scenario) -> int:
-    """Return the memory that the mixtures of a scenario take, whose data set is known by name."""
+    """Return the memory that the mixtures for a network take; 0 where the size of the data is not known."""
+    if scenario.learner.closed_form or known_dataset(scenario.workers.dataset) is None:
+        return 0
     return 4 * _COPIES * scenario.radio.slots * sum(dimensions(scenario))
 
 
@@ -177,38 +179,9 @@ def dimensions(scenario: Scenario) -> tuple[int, int]:
     return encoded_dim(scenario.workers, known.input_dim), known.label_dim
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failed:
-    """Why a scenario could not be run, in one line."""
-
-    error: str
-
-
-Member = TypeVar("Member")
-Result = TypeVar("Result")
-
-
-def together_or_alone(
-    groups: Iterable[Sequence[Member]], run: Callable[[Sequence[Member]], Iterable[Result]]
-) -> Iterator[tuple[Member, Result | Failed]]:
-    """Yield what ``run`` gives for each member of a group; where one is refused, the others are run alone.
-
-    What is not of a member's making, and may be mended, is raised: the same command tries again.
-    """
-    waiting = [list(group) for group in groups]
-    while waiting:
-        left = waiting.pop(0)
-        alone = len(left) == 1
-        try:
-            for result in run(tuple(left)):
-                yield left.pop(0), result
-        except (DataError, PluginError, RunFolderError):
-            raise
-        except AirMixError as problem:
-            if alone:
-                yield left[0], Failed(error=one_line(str(problem)))
-            else:
-                waiting[:0] = [[member] for member in reversed(left)]
+def may_be_mended(problem: Exception) -> bool:
+    """Return whether an error is not of a scenario's making, so that the same command tries it again."""
+    return not isinstance(problem, AirMixError) or isinstance(problem, (DataError, PluginError, RunFolderError))
 
 
 def silent_share(_share: Any) -> None:
@@ -251,7 +224,7 @@ def useful_jobs(batches: Sequence[Batch]) -> int:
     """Return one job per core as far as memory allows; one for a GPU."""
     if any(map(on_gpu, batches)):
         return 1
-    largest = max((sum(part.kind.bytes_needed(part) for part in batch) for batch in batches), default=0)
+    largest = max((sum(part.bytes_needed for part in batch) for batch in batches), default=0)
     return min(os.cpu_count() or 1, physical_memory_bytes() // (_BYTES_PER_PROCESS + largest))
 
 

@@ -18,20 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airmixml.data import DataSet, known_dataset
+from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import (
-    Batch,
-    Failed,
-    Kind,
-    Part,
-    Place,
-    mixture_bytes,
-    most_in_memory,
-    together_or_alone,
-)
+from airmixml.sweeps.batches import Batch, Kind, Outcome, Part, Place
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -39,7 +30,6 @@ if TYPE_CHECKING:
     from airmixml.audit import AuditResult, AuditSettings
     from airmixml.runs.results import RunResult
 
-_MOST_IN_CLOSED_FORM: Final = 16  # each holds only its moments
 # What is no result, what has a name of its own here, and what has many numbers.
 _LEFT_OUT_OF_RUNS: Final = (
     *("name", "seed", "air", "privacy", "row_privacy", "row_statements", "versions", "run_dir", "device"),
@@ -55,18 +45,6 @@ Metric = float | int | bool | str | None
 Metrics = dict[str, Metric]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What a command gave for a cell of a grid: metrics by name, numbers and words; None where there is none."""
-
-    metrics: Metrics
-
-    def __post_init__(self) -> None:
-        for name, value in self.metrics.items():
-            if not isinstance(value, int | float | str | None) or value != value:  # noqa: PLR0124  (NaN)
-                raise ValueError(f"{name} = {value!r}: must be a number, a word or nothing")
-
-
 @dataclass(frozen=True)
 class CellKind(Kind):
     """A command whose metrics are swept; each cell is kept by itself."""
@@ -78,14 +56,8 @@ class CellKind(Kind):
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Yield the metrics of each of these cells, which share their draws, in order."""
 
-    def read(self, part: Part, plain: Any) -> Measured:
-        """Return what was kept."""
-        if not isinstance(plain, dict) or set(plain) != {"metrics"} or not isinstance(plain["metrics"], dict):
-            raise ValueError("it must be metrics by name")
-        return Measured(metrics=plain["metrics"])
-
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
-        """Run cells that share their draws; one that is refused gets the refusal as its outcome, and costs no other."""
+    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+        """Run cells that share their draws."""
         done = 0
         # One thread: cells run side by side, and their number must not change what one of them gives.
         device = batch[0].device
@@ -94,9 +66,9 @@ class CellKind(Kind):
             data_dir=place.data_dir,
             progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
         )
-        for part, found in together_or_alone([batch], lambda parts: self.measure(parts, context, place)):
+        for part, metrics in zip(batch, self.measure(batch, context, place), strict=True):
             done += 1
-            yield part, [found if isinstance(found, Failed) else Measured(metrics=found)]
+            yield part, [metrics]
 
 
 def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = "") -> Metrics:
@@ -115,9 +87,6 @@ def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = ""
     return found
 
 
-CellOutcome = Measured | Failed  #: What one cell gave
-
-
 @dataclass(frozen=True)
 class RunCells(CellKind):
     """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone."""
@@ -134,17 +103,6 @@ class RunCells(CellKind):
         closed_form = scenario.learner.closed_form
         # A mean that is estimated over the air depends on the target.
         return scenario if scenario.workers.centre_on_air else (draws_key(scenario), closed_form)
-
-    def most_at_once(self, scenario: Scenario, device: str) -> int:
-        if scenario.learner.closed_form:
-            return _MOST_IN_CLOSED_FORM
-        # The size of a network's data has to be known.
-        return 1 if known_dataset(scenario.workers.dataset) is None else most_in_memory(scenario, device)
-
-    def bytes_needed(self, part: Part) -> int:
-        (scenario,) = part.scenarios
-        sized = not scenario.learner.closed_form and known_dataset(scenario.workers.dataset) is not None
-        return mixture_bytes(scenario) if sized else 0
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         import torch

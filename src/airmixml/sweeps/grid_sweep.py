@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,8 @@ from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
-from airmixml.sweeps.cells import CellKind, Measured, kind_of
+from airmixml.sweeps.batches import Outcome, cut_into_batches, useful_jobs
+from airmixml.sweeps.cells import CellKind, kind_of
 from airmixml.sweeps.sweep_page import write_sweep
 from airmixml.sweeps.swept import Swept, SweptRow
 from airmixml.wording import did_you_mean, one_line, shown_name
@@ -93,43 +94,51 @@ def sweep_grid(
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
     folder = study_path(out, f"sweep-{scenario.name}")
-    batches = _batches(by_seed, kind, device, engine, jobs)
+    alone = cut_into_batches(by_seed, kind, device=device, jobs=0)
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
+    run = partial(run_sweep, folder=folder / CELLS, engine=engine, data_dir=data_dir, progress=progress)
     with study_folder(folder, identity, stem="sweep", keeps=(CELLS,), force=force):
-        result = run_sweep(batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
-
-    def row(place: int, seed: int) -> SweptRow:
-        why = refused.get(place)
-        outcome = Failed(error=why) if why else result.outcome(command, found[place].with_seed(seed))
-        metrics, error = (outcome.metrics, "") if isinstance(outcome, Measured) else ({}, outcome.error)
-        return SweptRow(point=points[place], seed=seed, metrics=metrics, error=error)
-
-    rows = tuple(row(place, seed) for place in range(len(points)) for seed in numbers)
-    known = sorted({name for each in rows for name in each.metrics})
-    for name in metrics:
-        if known and name not in known:
-            near = did_you_mean(name, known)
-            raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
+        already = 0
+        if metrics:  # names are known once a cell is there; a wrong one is refused before the others are run
+            first = run(alone[:1])
+            already = first.kept_batches - 1
+            _check_names(metrics, command, list(first.outcomes.values()), kind.default_metrics)
+        # On a cluster each cell is alone, where a node keeps nothing; else every process has some that share draws.
+        batches = (
+            alone
+            if engine == "ray"
+            else cut_into_batches(by_seed, kind, device=device, jobs=jobs or useful_jobs(alone))
+        )
+        result = run(batches, jobs=jobs)
+    rows = []
+    for place, point in enumerate(points):
+        for seed in numbers:
+            why = refused.get(place)
+            outcome: Outcome = {"error": why} if why else result.outcome(command, found[place].with_seed(seed))
+            error = outcome.get("error", "")
+            rows.append(SweptRow(point=point, seed=seed, metrics={} if error else outcome, error=error))
+    _check_names(metrics, command, [row.metrics for row in rows])
     return Swept(
         scenario=scenario,
         grid=grid,
         command=command,
         seeds=numbers,
-        rows=rows,
+        rows=tuple(rows),
         metrics=tuple(dict.fromkeys(metrics)) or _default_metrics(kind, rows),
-        notes=_notes(scenario, grid, kind, list(found.values())),
-        kept=result.kept_batches,
+        notes=(SIMULATION_NOTE, kind.note) if kind.note else (SIMULATION_NOTE,),
+        kept=max(0, result.kept_batches + already),
         out=folder,
         seconds=time.perf_counter() - started,
     )
 
 
-def _batches(scenarios: Sequence[Scenario], kind: CellKind, device: str, engine: str, jobs: int) -> list[Batch]:
-    """Cut the cells so that every process has some; on a cluster each is alone, where a node keeps nothing."""
-    alone = cut_into_batches(scenarios, kind, device=device, jobs=0)
-    return (
-        alone if engine == "ray" else cut_into_batches(scenarios, kind, device=device, jobs=jobs or useful_jobs(alone))
-    )
+def _check_names(asked: Sequence[str], command: str, found: Sequence[Outcome], others: Sequence[str] = ()) -> None:
+    """Refuse the name of a metric that none of the cells has, as soon as some cell has metrics."""
+    known = sorted({name for each in found if "error" not in each for name in each})
+    for name in asked:
+        if known and name not in (*known, *others):
+            near = did_you_mean(name, known)
+            raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
 
 
 def _scenarios(
@@ -158,14 +167,3 @@ def _default_metrics(kind: CellKind, rows: Sequence[SweptRow]) -> tuple[str, ...
     if all(row.metrics.get("adversary", "server") == "server" for row in rows) and kind.name == "run":
         there.discard("epsilon_server")  # it is the scenario's own
     return tuple(name for name in kind.default_metrics if name in there)
-
-
-def _notes(base: Scenario, grid: Grid, kind: CellKind, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """Return what a reader of the table must know."""
-    notes = [SIMULATION_NOTE]
-    targets = [key for key in grid.keys if key in ("privacy.epsilon", "privacy.delta", "privacy.accountant")]
-    if targets and not any(each.mixing.power_policy.keeps_target for each in scenarios):
-        notes.append(
-            f'mixing.power = "{base.mixing.power}": {targets[0]} decides no power here; add --set mixing.power=dp'
-        )
-    return (*notes, kind.note) if kind.note else tuple(notes)

@@ -1,4 +1,4 @@
-"""How bad each impairment of the air may get, alone, before accuracy falls or a privacy target is missed."""
+"""How bad each impairment of the air may get, alone, before accuracy falls."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.tolerances.tolerance import Tolerances, Tried
-    from airmixml.tolerances.tolerance_search import find_tolerances
+    from airmixml.tolerances.tolerance import Tried
+    from airmixml.tolerances.tolerance_search import Tolerances, find_tolerances
 
 __all__ = ["Tolerances", "Tried", "find_tolerances"]
 

@@ -7,7 +7,6 @@ import statistics
 import tomllib
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
@@ -33,11 +32,8 @@ class ImpairmentLadder:
     hardware: str  #: what real devices have
     log: bool = True  #: whether equal steps are equal factors
     needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
-    #: keys that belong to it; the value of a class of hardware is judged together with that class's own
-    along: tuple[str, ...] = ()
-    tells: bool = False  #: whether it can raise epsilon above what was planned
-    #: what a class of hardware has where its air leaves the key out, so that designs can be compared on it
-    limits: dict[str, float] = field(default_factory=dict)
+    along: tuple[str, ...] = ()  #: keys that belong to it: a class of hardware with others of its own is not judged
+    limits: dict[str, float] = field(default_factory=dict)  #: what classes of hardware have whose air leaves it out
 
     @classmethod
     def read(cls, key: str, entry: dict[str, Any]) -> ImpairmentLadder:
@@ -45,15 +41,15 @@ class ImpairmentLadder:
         sizes = tuple(entry.pop("sizes", ()))
         if "decades" in entry:
             low, high = entry.pop("decades")
-            sizes = _decades(low, high, _FINE_STEPS if entry.pop("fine", False) else _STEPS)
+            steps = _FINE_STEPS if entry.pop("fine", False) else _STEPS
+            sizes = tuple(
+                size for ten in range(-12, 12) for step in steps if low <= (size := float(f"{step}e{ten}")) <= high
+            )
         elif "steps" in entry:
-            sizes = _equal_steps(*entry.pop("steps"))
+            first, last, step = entry.pop("steps")
+            count = round(abs(last - first) / step)
+            sizes = tuple(first + (last - first) * place / count for place in range(count + 1))
         return cls(key=key, sizes=sizes, along=tuple(entry.pop("along", ())), **entry)
-
-    @property
-    def label(self) -> str:
-        """Name and unit."""
-        return f"{self.name} [{self.unit}]" if self.unit else self.name
 
     @property
     def fewer_is_worse(self) -> bool:
@@ -67,18 +63,6 @@ class ImpairmentLadder:
     def is_milder(self, size: float, other: float) -> bool:
         """Return whether a size is milder than another, or as mild."""
         return size >= other if self.fewer_is_worse else size <= other
-
-
-def _decades(low: float, high: float, steps: tuple[float, ...]) -> tuple[float, ...]:
-    """Return round numbers from low to high, so many in each decade."""
-    tens = range(-12, 12)
-    return tuple(size for ten in tens for step in steps if low <= (size := float(f"{step}e{ten}")) <= high)
-
-
-def _equal_steps(first: float, last: float, step: float) -> tuple[float, ...]:
-    """Return numbers at equal steps, from first to last."""
-    count = round(abs(last - first) / step)
-    return tuple(first + (last - first) * place / count for place in range(count + 1))
 
 
 IMPAIRMENT_LADDERS: Final = tuple(
@@ -175,15 +159,3 @@ class Tried:
             "scores": list(self.scores),
             "error": self.error or None,
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tolerances:
-    """What a study found."""
-
-    plain: dict[str, Any]  #: everything that was found, as ``tolerances.json`` has it
-    out: Path  #: folder with everything
-    seconds: float  #: how long it took
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.plain

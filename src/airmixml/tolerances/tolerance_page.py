@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.cards import claimed_card
 from airmixml.output.figures import (
+    BLACK,
     BLUE,
     GREEN,
     GREY,
@@ -19,13 +19,12 @@ from airmixml.output.figures import (
     panel_grid,
     shared_legend,
 )
-from airmixml.output.page import Cards, Folded, Lines, Page
+from airmixml.output.page import Folded, Lines, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.study_files import BARE, write_study
 from airmixml.tolerances.tolerance import IMPAIRMENT_LADDERS
-from airmixml.tolerances.unplanned_epsilon import SLACK
-from airmixml.wording import NONE, duration, epsilon_text, plural, sentence, simulated
+from airmixml.wording import NONE, plural, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,45 +32,48 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 _MILLI = 1e-3
-_ALL = "all"
 _COMPARED = {"accuracy.final": "accuracy", "scores.r2": "R^2", "scores.labels_right": "labels right"}
+_VERDICTS: Final = {True: " ok", False: " too much", None: ""}
 
 
 def tolerances_page(plain: Plain, scenario: Scenario) -> Page:
     """Return what a study of tolerances tells."""
-    found = plain["tolerances"]
+    found, compared = plain["tolerances"], _COMPARED[plain["metric"]]
     only = ",".join(each["key"].removeprefix("air.") for each in found)
-    words = ("--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"])))
-    impossible = (f"cannot be run: {each['key']} ({each['why_not']})" for each in found if each["why_not"])
-    hardware = tuple(f"{each['name']}: {each['hardware']}." for each in found)
-    card = claimed_card(scenario.privacy.adversary, plain["target_epsilon"], scenario)
+    seeds = plural(len(plain["seeds"]), "seed")
+    notes = [
+        f"tolerated: {compared} falls by at most {points(plain['drop'])}, mean over {seeds}, compared seed by seed; "
+        "more by up to one standard error is chance",
+        "hardware without a verdict: between the two sizes, or judged only with its own resynchronisation (--air)",
+    ]
+    if not scenario.air.is_ideal:
+        notes.append(f"on the base air it is {plain['base']['mean']:.2f} %")
+    notes += [f"cannot be run: {each['key']} ({each['why_not']})" for each in found if each["why_not"]]
+    hardware = Lines(tuple(f"{each['name']}: {each['hardware']}." for each in found))
     return Page.of_result(
         kind="study of tolerances",
         title=f"How bad each impairment may get, alone: {scenario.title}",
         notices=(sentence(simulated(scenario.seed)),),
-        results=((f"{_COMPARED[plain['metric']]} on the ideal air", f"{plain['ideal']['mean']:.2f} %"),),
-        cards=(Cards(title=scenario.title, cards=(card,)),),
-        tables=(
-            tolerances_table(plain),
-            *map(sentence, (*_notes(plain, scenario), *impossible)),
-            Folded(summary="What hardware has", parts=(Lines(hardware),)),
-        ),
-        command=("tolerances", *words),
+        results=((f"{compared} on the ideal air", f"{plain['ideal']['mean']:.2f} %"),),
+        tables=(tolerances_table(plain), *map(sentence, notes), Folded(summary="What hardware has", parts=(hardware,))),
+        command=("tolerances", "--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"]))),
     )
 
 
 def tolerances_table(plain: Plain) -> Table:
-    """Return one line for each impairment: what accuracy and privacy tolerate, and what each hardware has."""
-    found, target = plain["tolerances"], plain["target_epsilon"]
+    """Return one line for each impairment: what accuracy tolerates, and what each class of hardware has."""
+    found = plain["tolerances"]
     return Table(
         title="Sizes that are tolerated, and what hardware has",
-        columns=("impairment", "tolerated", "too much", *["privacy"] * (target is not None), *found[0]["delivered"]),
+        columns=("impairment", "tolerated", "too much", *found[0]["delivered"]),
         rows=tuple(
             (
                 f"{each['name']} [{each['unit']}]" if each["unit"] else each["name"],
                 *_limits(each),
-                *[_private(each["privacy"])] * (target is not None),
-                *map(_delivered, each["delivered"].values()),
+                *(
+                    _size(has["size"]) + _VERDICTS[has["tolerated"]] * (has["size"] is not None)
+                    for has in each["delivered"].values()
+                ),
             )
             for each in found
         ),
@@ -83,53 +85,15 @@ def tolerances_table(plain: Plain) -> Table:
 def _limits(each: Plain) -> tuple[str, str]:
     """Return what accuracy tolerates, and what is too much for it."""
     if each["why_not"] or each["refused"] is None:
-        return "cannot be run" if each["why_not"] else _ALL, ""
-    return _size(each["tolerated"], NONE), _size(each["refused"], NONE)
+        return "cannot be run" if each["why_not"] else "all", ""
+    return _size(each["tolerated"]), _size(each["refused"])
 
 
-def _private(privacy: Plain | None) -> str:
-    """Return up to which size a target is kept without any margin."""
-    if privacy is None:
-        return "any"
-    return _ALL if privacy["missed"] is None else _size(privacy["kept"], "none")
-
-
-def _delivered(has: Plain) -> str:
-    """Return "0.2 ok", "10 (5 ms) too much", "2 epsilon 12"."""
-    if has["size"] is None:
-        return NONE
-    resync = has["along"].get("resync_seconds")
-    along = f" ({duration(resync)})" if resync else ""
-    problems = [] if has["tolerated"] else ["too much"]
-    if has["target_kept"] is False:
-        problems.append("no epsilon" if has["epsilon"] is None else f"epsilon {epsilon_text(has['epsilon'])}")
-    return f"{_size(has['size'], NONE)}{along} {', '.join(problems) or 'ok'}"
-
-
-def _size(size: float | None, none: str) -> str:
+def _size(size: float | None) -> str:
     """Return a size with few digits: 0.05, 240, 1e-07."""
     if size is None:
-        return none
+        return NONE
     return f"{size:.2g}" if 0.0 < abs(size) < _MILLI else f"{size:g}"
-
-
-def _notes(plain: Plain, scenario: Scenario) -> list[str]:
-    """Return what a reader must know, in sentences."""
-    said = [
-        f"tolerated: {_COMPARED[plain['metric']]} falls by at most {points(plain['drop'])}, mean over "
-        f"{plural(len(plain['seeds']), 'seed')}, compared seed by seed; more by up to one standard error is chance"
-    ]
-    if not scenario.air.is_ideal:
-        said.append(f"on the base air it is {plain['base']['mean']:.2f} %")
-    if any("resync_seconds" in has["along"] for each in plain["tolerances"] for has in each["delivered"].values()):
-        said.append("in brackets: time between the resynchronisations of that hardware, which were in the run")
-    if plain["target_epsilon"] is not None:
-        said.append(
-            f"privacy: sizes up to which a system whose power is set without any margin still keeps epsilon "
-            f"{plain['target_epsilon']:g} (within {100 * (SLACK - 1):.0f} %); airmix run takes the margin, so that it "
-            "holds"
-        )
-    return said
 
 
 def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
@@ -147,8 +111,8 @@ def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
 
 
 _PANEL_INCHES: Final = (3.6, 2.7)
-_CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE)
-_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+_CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
+_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
 
 
@@ -185,10 +149,8 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     bottom, top = max(min([*scores, ideal - 2.0 * drop]), ideal - (1.0 + _BELOW) * drop), max([ideal, *scores])
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
     for number, (air, size) in enumerate(has.items()):
-        colour, style = _CLASS_COLOURS[number % 3], _CLASS_STYLES[number % 3]
+        colour, style = _CLASS_COLOURS[number % 4], _CLASS_STYLES[number % 4]
         axis.axvline(size, color=colour, linestyle=style, linewidth=1.6, zorder=2, label=air)
-    if each["privacy"] is not None and (missed := each["privacy"]["missed"]) is not None:
-        axis.axvspan(missed, high, color=RED, alpha=0.09, zorder=0, label="epsilon above the target, no margin")
     axis.set_xlim(*((high, low) if ladder.fewer_is_worse else (low, high)))
     axis.set_xlabel(ladder.unit or "number", fontsize=9)
     axis.set_ylabel("%", fontsize=9)

@@ -1,45 +1,43 @@
 """A study of tolerances: search every impairment's ladder at once, round by round; what is finished is kept."""
 
 import math
-import shutil
 import statistics
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.planning.known_inputs import data_dimensions
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
 from airmixml.scenario.air import named_air
-from airmixml.scenario.toml import finite
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import cut_into_batches
-from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
+from airmixml.sweeps.batches import Outcome, cut_into_batches
+from airmixml.sweeps.cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS
-from airmixml.tolerances.tolerance import (
-    ImpairmentLadder,
-    LadderSearch,
-    Tolerances,
-    Tried,
-    chosen_ladders,
-)
-from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
+from airmixml.tolerances.tolerance import ImpairmentLadder, LadderSearch, Tried, chosen_ladders
 from airmixml.wording import one_line
 
-PRIVACY: Final = "privacy"
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 _BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
 HARDWARE: Final = tuple(
     dict.fromkeys(name for name in (*_BEST_FIRST, *AIR_PRESETS) if name in AIR_PRESETS and name != "ideal")
 )
 """The classes of hardware whose numbers stand beside the tolerances."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tolerances:
+    """What a study found."""
+
+    plain: dict[str, Any]  #: everything that was found, as ``tolerances.json`` has it
+    out: Path  #: folder with everything
+    seconds: float  #: how long it took
 
 
 def find_tolerances(
@@ -59,8 +57,7 @@ def find_tolerances(
 ) -> Tolerances:
     """Find how bad each impairment may get, alone, before the accuracy falls by ``drop`` points.
 
-    Every size is run with the same seeds as the ideal air, and compared seed by seed. Where the power follows from a
-    privacy target, sizes are also found at which a system that was calibrated for the ideal air would miss it.
+    Every size is run with the same seeds as the ideal air, and compared seed by seed.
 
     Args:
         scenario: settled; its air is the base, on which one impairment at a time is changed.
@@ -72,7 +69,6 @@ def find_tolerances(
         engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
-    engine = Engine.of(engine, jobs or None, default=0).name
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     numbers = list(consecutive_seeds(scenario, seeds))
@@ -80,28 +76,19 @@ def find_tolerances(
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
     folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
-    begun = (folder / CELLS).exists()
-    with study_folder(folder, identity, stem="tolerances", keeps=(CELLS, PRIVACY), force=force):
-        where: dict[str, Any] = {"engine": engine, "jobs": jobs, "data_dir": data_dir}
-        trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
-        try:
-            trials.run([Air(), scenario.air], "ideal air")
-            trials.ideal, base = trials.scores(Air()), trials.scores(scenario.air)
-        except AirMixError:
-            if not begun:
-                shutil.rmtree(folder / CELLS, ignore_errors=True)  # why nothing can be run is not worth a folder
-            raise
-        study = _Search(trials, chosen, drop=drop, quick=quick)
-        study.search_accuracy()
-        epsilons = None
-        if scenario.mixing.power_policy.keeps_target:
-            dimensions = data_dimensions(scenario, None, None, data_dir=data_dir)
-            epsilons = Epsilons(scenario, dimensions, folder / PRIVACY)
-        found = []
-        for number, ladder in enumerate(chosen):
-            progress("privacy", number, len(chosen))
-            found.append(study.tolerance_of(ladder, epsilons))
-        progress("privacy", len(chosen), len(chosen))
+    where = {"engine": Engine.of(engine, jobs or None, default=0).name, "jobs": jobs, "data_dir": data_dir}
+    trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
+    with study_folder(folder, identity, stem="tolerances", keeps=(CELLS,), force=force):
+        trials.run([Air(), scenario.air], "ideal air")
+        trials.ideal, base = trials.scores(Air()), trials.scores(scenario.air)
+        searches = [LadderSearch(ladder, coarse=quick) for ladder in chosen]
+        round_number = 0
+        while asked := [(each, each.next_size) for each in searches if each.next_size is not None]:
+            round_number += 1
+            airs = [search.ladder.on(scenario.air, size) for search, size in asked]
+            trials.run(airs, f"search {round_number}")
+            for (search, size), air in zip(asked, airs, strict=True):
+                search.told(size, tolerated=trials.tried(air, size).is_tolerated(drop))
     plain = {
         "name": scenario.name,
         "air": keys_in_force(scenario.air),
@@ -111,8 +98,7 @@ def find_tolerances(
         "seeds": numbers,
         "ideal": {"mean": statistics.fmean(trials.ideal), "scores": list(trials.ideal)},
         "base": {"mean": statistics.fmean(base), "scores": list(base)},
-        "target_epsilon": None if epsilons is None else scenario.privacy.epsilon,
-        "tolerances": found,
+        "tolerances": [_tolerance(search, trials) for search in searches],
         "scenario": scenario.to_json(),
         "runs": len(trials.outcomes),
         "kept": trials.kept,
@@ -161,7 +147,7 @@ class _Trials:
         self.scenario, self.metric = scenario, METRICS[scenario.workers.task]
         self.ideal: tuple[float, ...] = ()  # scores on the ideal air
         self.kept = 0  # runs that were there already
-        self.outcomes: dict[Scenario, CellOutcome] = {}
+        self.outcomes: dict[Scenario, Outcome] = {}
         self._refused: dict[Air, str] = {}
         self._seeds, self._folder, self._device, self._where, self._progress = seeds, folder, device, where, progress
 
@@ -192,9 +178,9 @@ class _Trials:
         scores: list[float] = []
         for seed in self._seeds:
             outcome = self.outcomes[replace(self.scenario, air=air, seed=seed)]
-            if not isinstance(outcome, Measured):
-                raise ScenarioError(outcome.error)
-            value = outcome.metrics.get(self.metric)
+            if "error" in outcome:
+                raise ScenarioError(outcome["error"])
+            value = outcome.get(self.metric)
             if not isinstance(value, int | float):
                 raise ScenarioError(f"{self.metric}: the run has none; give a scenario with a test set")
             scores.append(100.0 * float(value))
@@ -211,127 +197,45 @@ class _Trials:
 
     def _test_error(self, scores: Sequence[float]) -> float:
         """Return the standard error of a mean accuracy p on n test samples, sqrt(p (1 - p) / n), in points."""
-        outcome = next(iter(self.outcomes.values()))
-        samples = outcome.metrics.get("dataset.test_samples") if isinstance(outcome, Measured) else None
+        samples = next(iter(self.outcomes.values())).get("dataset.test_samples")
         if self.metric != METRICS["classification"] or not isinstance(samples, int) or not samples:
             return 0.0
         share = statistics.fmean(scores) / 100.0
         return 100.0 * math.sqrt(share * (1.0 - share) / (samples * len(scores)))
 
 
-class _Search:
-    """Where the search along each ladder stands."""
+def _tolerance(search: LadderSearch, trials: _Trials) -> dict[str, Any]:
+    """Return everything about one impairment, as plain values."""
+    ladder, base = search.ladder, trials.scenario.air
+    tried = [trials.tried(ladder.on(base, size), size) for size in ladder.sizes if size in search.tried]
+    errors = [each.error for each in tried]
+    return {
+        "key": f"air.{ladder.key}",
+        "name": ladder.name,
+        "unit": ladder.unit,
+        "hardware": ladder.hardware,
+        "tolerated": search.largest_tolerated,  # None where not even the mildest is
+        "refused": search.smallest_refused,  # None where all are tolerated
+        "why_not": errors[0] if all(errors) else None,  # why none of the sizes could be run
+        "tried": [each.to_dict() for each in tried],
+        "delivered": {name: _delivered(search, base, named_air(name), name) for name in HARDWARE},
+    }
 
-    def __init__(self, trials: _Trials, chosen: Sequence[ImpairmentLadder], *, drop: float, quick: bool) -> None:
-        self._trials, self._base, self._drop = trials, trials.scenario.air, drop
-        self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
-        self._hardware = {name: named_air(name) for name in HARDWARE}
 
-    def search_accuracy(self) -> None:
-        """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
-        round_number, searches = 0, self._searches.values()
-        while asked := [(each, each.next_size) for each in searches if each.next_size is not None]:
-            round_number += 1
-            airs = [search.ladder.on(self._base, size) for search, size in asked]
-            self._trials.run(airs, f"search {round_number}")
-            for (search, size), air in zip(asked, airs, strict=True):
-                search.told(size, tolerated=self._trials.tried(air, size).is_tolerated(self._drop))
-        unsettled = [
-            self._hardware_air(search.ladder, name)
-            for search in searches
-            for name in HARDWARE
-            if self._settled(search, name) is None
-        ]
-        self._trials.run(unsettled, "hardware")
+def _delivered(search: LadderSearch, base: Air, hardware: Air, name: str) -> dict[str, Any]:
+    """Return what a class of hardware has of an impairment, None for nothing, and whether accuracy tolerates that.
 
-    def _hardware_size(self, ladder: ImpairmentLadder, name: str) -> float | None:
-        """Return what a class of hardware has; None where it has none of it."""
-        size, off = getattr(self._hardware[name], ladder.key), getattr(Air(), ladder.key)
-        return ladder.limits.get(name) if size == off else float(size)
-
-    def _hardware_along(self, ladder: ImpairmentLadder, name: str) -> dict[str, Any]:
-        """Return the keys that belong to the impairment and are not as they were in the search."""
-        searched = ladder.on(self._base, ladder.sizes[0])
-        theirs = {key: getattr(self._hardware[name], key) for key in ladder.along}
-        return {key: value for key, value in theirs.items() if value != getattr(searched, key)}
-
-    def _hardware_air(self, ladder: ImpairmentLadder, name: str) -> Air:
-        size = self._hardware_size(ladder, name)
-        assert size is not None
-        return replace(ladder.on(self._base, size), **self._hardware_along(ladder, name))
-
-    def _settled(self, search: LadderSearch, name: str) -> bool | None:
-        """Return whether accuracy tolerates what a class of hardware has; None where it has to be run."""
-        ladder, size = search.ladder, self._hardware_size(search.ladder, name)
-        if size is None:
-            return True
-        if self._hardware_along(ladder, name):
-            return None
+    That is None where the size lies between those that are known, or where keys that belong to it are others there.
+    """
+    ladder, size = search.ladder, float(getattr(hardware, search.ladder.key) or 0.0)
+    if getattr(hardware, ladder.key) == getattr(Air(), ladder.key):
+        if name not in ladder.limits:
+            return {"size": None, "tolerated": None}
+        size = ladder.limits[name]
+    searched, tolerated = ladder.on(base, ladder.sizes[0]), None
+    if all(getattr(hardware, key) == getattr(searched, key) for key in ladder.along):
         if search.largest_tolerated is not None and ladder.is_milder(size, search.largest_tolerated):
-            return True
-        if search.smallest_refused is not None and ladder.is_milder(search.smallest_refused, size):
-            return False
-        return None
-
-    def tolerance_of(self, ladder: ImpairmentLadder, epsilons: Epsilons | None) -> dict[str, Any]:
-        """Return everything about one impairment, as plain values; ``epsilons`` where there is a target."""
-        search = self._searches[ladder.key]
-        asked = epsilons if ladder.tells else None
-        sizes = [size for size in ladder.sizes if size in search.tried]
-        tried = [self._trials.tried(ladder.on(self._base, size), size) for size in sizes]
-        errors = [each.error for each in tried]
-        return {
-            "key": f"air.{ladder.key}",
-            "name": ladder.name,
-            "unit": ladder.unit,
-            "worse": "smaller" if ladder.fewer_is_worse else "larger",
-            "range": [ladder.sizes[0], ladder.sizes[-1]],
-            "hardware": ladder.hardware,
-            "tolerated": search.largest_tolerated,  # None where not even the mildest is
-            "refused": search.smallest_refused,  # None where all are tolerated
-            "why_not": errors[0] if all(errors) else None,  # why none of the sizes could be run
-            "tried": [each.to_dict() for each in tried],
-            "privacy": None if asked is None else self._search_privacy(ladder, asked),
-            "delivered": {name: self._delivered(search, name, asked) for name in HARDWARE},
-        }
-
-    def _search_privacy(self, ladder: ImpairmentLadder, epsilons: Epsilons) -> dict[str, Any]:
-        """Return epsilons by size, the most severe size with which the target holds, and the mildest without."""
-        search, spent = LadderSearch(ladder), dict[float, float | None]()
-        while (size := search.next_size) is not None:
-            spent[size] = epsilons.realised(ladder.on(self._base, size))
-            search.told(size, tolerated=self._keeps_target(spent[size]))
-        told = [{"size": size, "epsilon": finite(spent[size])} for size in ladder.sizes if size in spent]
-        return {"kept": search.largest_tolerated, "missed": search.smallest_refused, "epsilons": told}
-
-    def _keeps_target(self, epsilon: float | None) -> bool:
-        return epsilon is not None and epsilon <= SLACK * self._trials.scenario.privacy.epsilon
-
-    def _delivered(self, search: LadderSearch, name: str, epsilons: Epsilons | None) -> dict[str, Any]:
-        """Return what a class of hardware has, whether accuracy tolerates that, and what it makes of a target.
-
-        The fall is that of just this size, where it was tried; the epsilon that of a system without margin.
-        """
-        size, ladder = self._hardware_size(search.ladder, name), search.ladder
-        if size is None:
-            without = dict.fromkeys(("size", "tolerated", "fall", "epsilon", "target_kept"))
-            return {"air": name, **without, "along": {}, "ok": None}
-        air, tolerated, fall = self._hardware_air(ladder, name), self._settled(search, name), None
-        if tolerated is None:
-            tried = self._trials.tried(air, size)
-            fall, tolerated = tried.fall, tried.is_tolerated(self._drop)
-        epsilon = None if epsilons is None else epsilons.realised(air)
-        kept = None if epsilons is None else self._keeps_target(epsilon)
-        found: dict[str, Any] = finite(
-            {
-                "air": name,
-                "size": size,
-                "tolerated": tolerated,
-                "fall": fall,
-                "epsilon": epsilon,
-                "target_kept": kept,
-                "along": self._hardware_along(ladder, name),
-                "ok": tolerated and kept is not False,
-            }
-        )
-        return found
+            tolerated = True
+        elif search.smallest_refused is not None and ladder.is_milder(search.smallest_refused, size):
+            tolerated = False
+    return {"size": size, "tolerated": tolerated}

@@ -6,6 +6,7 @@ method wins by its features. A method spends what is left of the target on Gauss
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 from airmixml.compare.baselines import pool_tensors, score, scored
-from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row, slow_on_a_cpu
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, samples_scenario, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
@@ -30,7 +31,6 @@ from airmixml.privacy import (
     calibrate_power,
     state_privacy,
 )
-from airmixml.privacy.statements import state_row
 from airmixml.radio.centring import centre_privately
 from airmixml.scenario import Privacy, Scenario, Speed, Workers
 from airmixml.streams import Streams
@@ -53,7 +53,6 @@ class Curator:
     dataset: DataSet  # encoded pool and test set
     inputs: torch.Tensor  # what all workers hold; rows x d, float64
     labels: torch.Tensor  # one-hot; rows x classes
-    population: Population
     mu: float  # of all Gaussian mechanisms together that act on norms of at most 1, the slot for a mean left aside
     total_mu: float  # the same with it
 
@@ -76,7 +75,6 @@ class Curator:
             dataset=dataset,
             inputs=inputs[held].double(),
             labels=labels[held].double(),
-            population=population,
             mu=math.sqrt(rest) * total,
             total_mu=total,
         )
@@ -85,22 +83,6 @@ class Curator:
     def streams(self) -> Streams:
         """The run's random numbers."""
         return Streams(self.scenario.seed)
-
-    def outcome(self, weights: torch.Tensor) -> Outcome:
-        """Return what a linear classifier without bias gave; d x classes."""
-        model = linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype))
-        privacy = self.scenario.privacy
-        state = partial(state_curator, privacy, len(self.inputs))
-
-        def of_copies(copies: int) -> float:  # their shifts add up
-            return state(copies * self.total_mu, privacy.adjacency).epsilon
-
-        return Outcome(
-            **score(model, self.dataset),
-            privacy=state_both(self.scenario, partial(state, self.total_mu)),
-            exposure=Exposure.of_curator(),
-            **of_a_row(self.scenario.workers, self.population, of_copies),
-        )
 
 
 def calibrated_mu(privacy: Privacy, workers: int) -> float:
@@ -141,21 +123,38 @@ def _design(workers: int, mu: float) -> Design:
     )
 
 
-class AdaSsp(Method):
+class Central(Method):
+    """A linear classifier without bias that a curator learns; ``weights`` returns it, d x classes.
+
+    ``steps``: it takes many steps over all rows, which is slow for many of them on a CPU.
+    """
+
+    def __init__(self, about: str, weights: Callable[[Curator], torch.Tensor], *, steps: bool = False) -> None:
+        self.about, self._weights, self._steps = about, weights, steps
+
+    def run(self, work: Work) -> Outcome:
+        curator = Curator.of(work)
+        weights = self._weights(curator)
+        state = partial(state_curator, curator.scenario.privacy, len(curator.inputs), curator.total_mu)
+        return Outcome(
+            **score(linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype)), curator.dataset),
+            privacy=state_both(curator.scenario, state),
+            exposure=Exposure.of_curator(),
+        )
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        return slow_on_a_cpu(scenario, speed) if self._steps else ""
+
+
+def _adassp(curator: Curator) -> torch.Tensor:
     """Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2).
 
     The curator adds noise to the smallest eigenvalue of X^T X, to X^T X (symmetric, as in Analyze Gauss) and to X^T Y.
     The ridge covers what the noise can do to the smallest eigenvalue. In the paper the three share epsilon and delta
     equally; here they share mu^2, which is exact and kinder to it. Rows and one-hot labels have norm at most 1.
     """
-
-    about = "least squares from noisy moments (AdaSSP)"
-
-    def run(self, work: Work) -> Outcome:
-        curator = Curator.of(work)
-        rng = curator.streams.generator("noise")
-        weights = adaptive_ridge(curator.inputs, curator.labels, curator.mu, curator.scenario.privacy.delta, rng)
-        return curator.outcome(weights)
+    rng, delta = curator.streams.generator("noise"), curator.scenario.privacy.delta
+    return adaptive_ridge(curator.inputs, curator.labels, curator.mu, delta, rng)
 
 
 def adaptive_ridge(
@@ -179,36 +178,28 @@ def adaptive_ridge(
     return solution
 
 
-class DpLogistic(Method):
+def _dp_logistic(curator: Curator) -> torch.Tensor:
     """Softmax regression on the scenario's features by noisy full gradients: DP-SGD whose batch is all rows.
 
     For a few hundred or thousand rows whole batches cost nothing and need no luck with sampling: every step is a
     Gaussian mechanism, and all steps together are one, accounted for exactly. Steps and rate are those of federated
     learning.
     """
-
-    about = "logistic regression, noisy gradients"
-
-    def run(self, work: Work) -> Outcome:
-        curator = Curator.of(work)
-        rows, labels = curator.inputs, curator.labels
-        deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
-        weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
-        adam, average = torch.optim.Adam([weights], lr=LEARNING_RATE), torch.zeros_like(weights)
-        lengths = rows.norm(dim=1)
-        for step in range(ROUNDS):
-            errors = torch.softmax(rows @ weights, dim=1) - labels
-            norms = errors.norm(dim=1) * lengths
-            errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
-            noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
-            weights.grad = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
-            adam.step()
-            if step >= ROUNDS // 2:
-                average += weights
-        return curator.outcome(average)
-
-    def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        return slow_on_a_cpu(scenario, speed)
+    rows, labels = curator.inputs, curator.labels
+    deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
+    weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
+    adam, average = torch.optim.Adam([weights], lr=LEARNING_RATE), torch.zeros_like(weights)
+    lengths = rows.norm(dim=1)
+    for step in range(ROUNDS):
+        errors = torch.softmax(rows @ weights, dim=1) - labels
+        norms = errors.norm(dim=1) * lengths
+        errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
+        noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
+        weights.grad = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
+        adam.step()
+        if step >= ROUNDS // 2:
+            average += weights
+    return average
 
 
 class Logistic(Method):
@@ -236,7 +227,6 @@ class Logistic(Method):
             **scored(dataset, model.predict(dataset.test_inputs)),
             privacy=state_both(scenario, state, targeted=False),
             exposure=Exposure.of_curator(),
-            **of_a_row(scenario.workers, population, lambda _: math.inf),
         )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
@@ -260,16 +250,10 @@ class DpSgd(Method):
         model = _train(design, dataset, population, work)
         knows = "the model after every step"
         stated = state_both(scenario, partial(_state, design, Release(), "pld", scenario.privacy, knows))
-
-        def of_copies(copies: int) -> float:
-            privacy = scenario.privacy
-            return state_row(design, Release(), copies, adjacency=privacy.adjacency, delta=privacy.delta).epsilon
-
         return Outcome(
             **score(model, dataset),
             privacy=stated,
             exposure=Exposure.of_curator(),
-            **of_a_row(scenario.workers, population, of_copies),
         )
 
     def missing(self) -> str:
@@ -322,4 +306,6 @@ def _train(design: Design, dataset: DataSet, population: Population, work: Work)
     return linear_model(layer.weight.detach().T.cpu(), layer.bias.detach().cpu())
 
 
-ADASSP, DP_LOGISTIC, DP_SGD, LOGISTIC = AdaSsp(), DpLogistic(), DpSgd(), Logistic()
+ADASSP = Central("least squares from noisy moments (AdaSSP)", _adassp)
+DP_LOGISTIC = Central("logistic regression, noisy gradients", _dp_logistic, steps=True)
+DP_SGD, LOGISTIC = DpSgd(), Logistic()

@@ -8,7 +8,7 @@ Groups of workers that send once need the same symbols and energy, and are as ac
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
@@ -18,7 +18,7 @@ from torch import nn
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
-from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import PrivacyStatement, Sensitivity
@@ -26,7 +26,6 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Streams
-from airmixml.wording import plural
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.gradients import BITS_PER_NUMBER
@@ -62,8 +61,6 @@ class LocalDp(Method):
             **score(model, dataset),
             privacy=stated,
             exposure=Exposure.of_local_noise(stated[0].epsilon, in_sum=epsilon_in_sum(scenario, plan)),
-            **of_a_row(scenario.workers, population, partial(epsilon_of_row, scenario.privacy, plan)),
-            note=plural(plan.rounds, "round"),
             uplink_symbols=uplink,
             downlink_bits=BITS_PER_NUMBER * uplink,
             slots_per_worker=plan.rounds,
@@ -172,17 +169,11 @@ def epsilon_in_sum(scenario: Scenario, plan: LocalPlan) -> float:
     return gaussian_epsilon(mu, privacy.delta)
 
 
-def epsilon_of_row(privacy: Privacy, plan: LocalPlan, copies: int) -> float:
-    """Return what holds for a row on so many workers, each of whose messages has noise of its own."""
-    move = copies * plan.rounds * _squared_move(privacy.adjacency)
-    return gaussian_epsilon(math.sqrt(move) / plan.deviation, privacy.delta)
-
-
 def state_local(privacy: Privacy, plan: LocalPlan, adjacency: str) -> PrivacyStatement:
     """Return what a worker's own noise promises; it needs no trust in the server and no receiver noise."""
     move = _squared_move(adjacency)
     return PrivacyStatement(
-        epsilon=epsilon_of_row(replace(privacy, adjacency=adjacency), plan, 1),
+        epsilon=gaussian_epsilon(math.sqrt(plan.rounds * move) / plan.deviation, privacy.delta),
         delta=privacy.delta,
         adversary="everyone",
         accountant="gdp",

@@ -14,7 +14,7 @@ import torch
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
-from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
@@ -48,10 +48,6 @@ class Raw(Method):
             privacy=state_both(scenario, state, targeted=False),
             exposure=Exposure.of_statements(
                 lambda name: state(scenario.privacy.adjacency, against=name), noise="receiver"
-            ),
-            # Every copy is heard in a slot of its own.
-            **of_a_row(
-                scenario.workers, population, lambda copies: state(scenario.privacy.adjacency, copies=copies).epsilon
             ),
             uplink_symbols=uplink,
             downlink_bits=0,
@@ -105,9 +101,8 @@ def _state_orthogonal(
     adjacency: str,
     *,
     against: str = "",
-    copies: int = 1,
 ) -> PrivacyStatement:
-    """Return what the receiver noise alone hides of the worker that is received best, or of so many; exact."""
+    """Return what the receiver noise alone hides of the worker that is received best; exact."""
     loudest = float(slots.received_watts.max())
     design = Design(
         workers=population.count,
@@ -126,7 +121,7 @@ def _state_orthogonal(
         ),
     )
     adversary = adversary_named(against or scenario.privacy.adversary, scenario)
-    return state_privacy(design.scaled(copies), adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)
+    return state_privacy(design, adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)
 
 
 def received_moments(
