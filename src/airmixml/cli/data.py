@@ -66,13 +66,13 @@ def fetch_data(
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.mnist import ALREADY_THERE, fetch, folder_of
+    from airmixml.data.published import ALREADY_THERE
 
     published = _fetchable(dataset)
-    folder = folder_of(published) if data_dir is None else data_dir
+    folder = published.folder if data_dir is None else data_dir
     with progress_bars() as progress:
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
-        obtained = fetch(published, folder, replace_broken=data_dir is None, progress=progress)
+        obtained = published.fetch(folder, replace_broken=data_dir is None, progress=progress)
     fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
     files = [
         {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
@@ -87,8 +87,6 @@ def fetch_data(
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from airmixml.data.mnist import folder_of, state_of
-
     known, state = DATASETS.load(name), "embedded" if name in DATASETS.own else "plugin"
     published = _published(name)
     return {
@@ -101,8 +99,8 @@ def _describe(name: str) -> dict[str, Any]:
         "image_shape": list(known.image_shape) if known.image_shape else None,
         "input_lower": list(known.lower),
         "input_upper": list(known.upper),
-        "folder": str(folder_of(published)) if published else None,
-        "state": state_of(published) if published else state,
+        "folder": str(published.folder) if published else None,
+        "state": published.state if published else state,
     }
 
 
