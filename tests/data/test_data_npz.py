@@ -11,12 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airmixml.data import RawData, npz_file
 from airmixml.data.first_scenario import first_scenario
-from airmixml.data.npz_file import load_npz
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
+
+
+def load_npz(path: Path, **keys: Any) -> RawData:
+    return npz_file.load_npz(path, Workers(**keys))
+
 
 TWO_BY_TWO = np.array([[1.0, 2.0], [3.0, 4.0]])
 

@@ -134,11 +134,10 @@ def init_command(
     column: Annotated[
         list[str] | None,
         Option(
-            help="What you know of a column: 'NAME=LOWER,UPPER UNIT', such as 'age=0,120 years', or its categories, "
-            "'NAME=A|B'; may be repeated."
+            help="What you know of a column: NAME=LOWER,UPPER, such as age=0,120, or its categories, 'NAME=A|B'; may "
+            "be repeated."
         ),
     ] = None,
-    regression: Annotated[bool, Option("--regression", help="Short for --task regression.")] = False,
     out: Annotated[Path | None, Option(help="Scenario file to write [default: the name of the data, .toml].")] = None,
     force: Annotated[bool, Option("--force", help="Replace the scenario file if it exists.")] = False,
     as_json: options.AsJson = False,
@@ -147,7 +146,7 @@ def init_command(
 
     It names the columns and what you have to declare. Of the values only classes and categories are in it: check them.
     """
-    from airmixml.data.first_scenario import Asked, first_scenario, parse_declared  # needs NumPy
+    from airmixml.data.first_scenario import first_scenario, parse_declared  # needs NumPy
     from airmixml.scenario import Workers
     from airmixml.scenario.toml import rule_of
     from airmixml.storage.files import write_text, writing_to
@@ -155,14 +154,14 @@ def init_command(
     if label and labels:
         raise ScenarioError("--label and --labels: give one of the two")
     several = tuple(name.strip() for name in labels.split(",") if name.strip())
-    wanted = "regression" if regression else task or ("multi-label" if len(several) > 1 else Workers.task)
-    asked = Asked(
+    wanted = task or ("multi-label" if len(several) > 1 else Workers.task)
+    first = first_scenario(
+        data,
         labels=several or ((label,) if label else ()),
         task=rule_of("workers.task").check("--task", wanted),
         person=person,
-        declared=dict(parse_declared(each) for each in column or ()),
+        declared=[parse_declared(each) for each in column or ()],
     )
-    first = first_scenario(data, asked)
     path = out or Path(f"{data.stem}.toml")
     if path.exists() and not force:
         raise ScenarioError(f"{path}: exists; give --out another name, or --force to replace it")
