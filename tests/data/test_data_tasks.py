@@ -208,7 +208,7 @@ def test_named_data_sets_have_one_task_and_no_holders() -> None:
           "workers.centre=none", "workers.constant=0"), 'privacy.sensitivity = "paper": must be "encoder"'),
         (("workers.task=regression", "learner.model=lda"), 'learner.model = "lda": must be "ridge"'),
         (("workers.task=multi-label", "learner.model=mlp", "workers.sends=samples"), 'learner.loss .* "squared"'),
-        (("workers.task=regression", "workers.holding=label-skewed", "workers.count=9"), "it deals classes"),
+        (("workers.task=regression", "workers.holding=label-skewed", "workers.count=9"), "deals rows by their class"),
         (("workers.label_columns=a,b",), "workers.label_columns .* must be empty"),
         (("workers.worker_column=w", "workers.sends=samples"), 'workers.sends = "samples": must be "moments"'),
         (("workers.worker_column=w", "workers.centre=private"), 'workers.centre = "private": must be'),

@@ -124,7 +124,7 @@ def _fetchable(dataset: str) -> "PublishedSet":
 
 
 def init_command(
-    data: Annotated[Path, Argument(help="Your own CSV or NPZ file.", show_default=False)],
+    data: Annotated[Path, Argument(help="Your own CSV file.", show_default=False)],
     label: Annotated[
         str, Option(help="Column to learn [default: label, target, class or y, else the last column].")
     ] = "",

@@ -1,13 +1,12 @@
-"""A first scenario for a user's own file: it names the columns and says what to declare.
+"""A first scenario for a user's own table: it names the columns and says what to declare.
 
-Of a table it is written from the header and from what the columns seem to hold. Of the values only classes and
-categories are in it, for the owner of the data to check. Of an NPZ file shapes and types are used; bytes
-have bounds of their own.
+It is written from the header and from what the columns seem to hold. Of the values only classes and categories are in
+it, for the owner of the data to check.
 """
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,6 @@ from typing import Final
 from airmixml.data.columns import Column, is_missing
 from airmixml.data.csv_file import find_column, finite_numbers, open_table
 from airmixml.data.labels import number_classes
-from airmixml.data.npz_file import label_texts, read_arrays
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
@@ -129,33 +127,27 @@ def first_scenario(
         person: the column that says who a row is of.
         declared: what the user knows of columns beforehand.
     """
-    if path.suffix.lower() in SEPARATED:
-        return _of_table(path, tuple(labels), task, person, {column.name: column for column in declared})
-    if path.suffix.lower() != ".npz":
-        raise DataError(f"{path}: must be a .csv, .tsv or .npz file")
-    if labels or declared or person:
-        raise ScenarioError(f"--label, --labels, --person and --column: are for CSV files; {path.name} is none")
-    return _of_arrays(path, task)
-
-
-def _of_table(
-    path: Path, labels: tuple[str, ...], task: str, person: str, declared: Mapping[str, Column]
-) -> FirstScenario:
+    if path.suffix.lower() not in SEPARATED:
+        raise DataError(
+            f"{path}: must be a .csv or .tsv file; for arrays use --preset private-table (or private-images) with "
+            "--set workers.dataset=FILE.npz"
+        )
+    labels, known = tuple(labels), {column.name: column for column in declared}
     columns, decimal = _look_at(path)
     names, classes = list(columns), task == "classification"
     labels = labels or (next((name for name in names if name.lower() in _USUAL_LABELS), names[-1]),)
     others = (*labels, person) if person else labels
-    for name in (*others, *declared):
+    for name in (*others, *known):
         find_column(name, names, path, "--label, --labels, --person and --column")
     if len(set(others)) < len(others):
         raise ScenarioError("--label, --labels and --person: name each column once")
     if classes and len(labels) > 1:
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
-    if task != "regression" and (bounded := [name for name in labels if name in declared]):
+    if task != "regression" and (bounded := [name for name in labels if name in known]):
         raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
     inputs, left_out = [], {}
     for name in names:
-        why = "" if name in declared else columns[name].why_left_out(decimal)
+        why = "" if name in known else columns[name].why_left_out(decimal)
         if why and name not in others:
             left_out[name] = why
         elif name not in others:
@@ -163,9 +155,9 @@ def _of_table(
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
         raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
-    found = [name for name in inputs if name not in declared and not columns[name].is_number(decimal)]
+    found = [name for name in inputs if name not in known and not columns[name].is_number(decimal)]
     categories = {name: columns[name].categories for name in found}
-    categories |= {name: declared[name].categories for name in inputs if name in declared and declared[name].categories}
+    categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
@@ -181,14 +173,14 @@ def _of_table(
         *(_MISSING_EXPLAINED if gaps else ()),
         *(_class_lines([*columns[labels[0]].texts.elements()], path) if classes else []),
         *(_UNLABELLED if classes and columns[labels[0]].missing else ()),
-        *_task_lines(task, [declared[name] for name in labels if name in declared], len(labels)),
+        *_task_lines(task, [known[name] for name in labels if name in known], len(labels)),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
-        *(_bound_line(name, declared.get(name)) for name in numbers),
+        *(_bound_line(name, known.get(name)) for name in numbers),
         *(_CATEGORIES_EXPLAINED if categories else ()),
         *(f"{toml_value(name)} = {toml_value(each)}" for name, each in categories.items()),
     ]
-    missing = [name for name in (*numbers, *(labels if task == "regression" else ())) if name not in declared]
+    missing = [name for name in (*numbers, *(labels if task == "regression" else ())) if name not in known]
     notes = [f"column {shown(name)} is left out: it {why}" for name, why in left_out.items()]
     notes += [f"categories found in the rows of {', '.join(map(shown, found))}: check them"] if found else []
     filled = "they count as the middle of the bounds"
@@ -196,27 +188,11 @@ def _of_table(
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
 
 
-def _of_arrays(path: Path, task: str) -> FirstScenario:
-    inputs, image_shape, arrays = read_arrays(path, ("labels",), "the file of data")
-    shape, kind = (len(inputs), *(image_shape or inputs.shape[1:])), str(inputs.dtype)
-    lines = _beginning(path, preset="private-images" if len(shape) > 2 else "private-table")
-    lines += [f"# inputs: {' x '.join(map(str, shape))} of type {kind}", *_task_lines(task, [], 1)]
-    if task == "classification":
-        lines += _class_lines(label_texts(arrays["labels"].reshape(-1), path), path)
-    missing = ("the target",) if task == "regression" else ()
-    bounds = ["input_lower = [0]    # bytes", "input_upper = [255]"]
-    if kind != "uint8":
-        bounds = [f"# input_lower = [LOWER]    # one number for all {inputs.shape[1]:,} inputs, or one for each"]
-        bounds += ["# input_upper = [UPPER]"]
-        missing = ("the inputs", *missing)
-    return FirstScenario(text="\n".join([*lines, *_BOUNDS_EXPLAINED, *bounds, *_END]) + "\n", missing=missing)
-
-
-def _beginning(path: Path, preset: str = "private-table") -> list[str]:
+def _beginning(path: Path) -> list[str]:
     name = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
     return [
         f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
-        f'extends = "{preset}"',
+        'extends = "private-table"',
         f"name = {toml_value(name.strip(' .-'))}",
         "",
         "[workers]",

@@ -146,7 +146,8 @@ def _check_labels(tables: Tables) -> None:
             tables.must_be("learner.loss", "squared", f"for {task}")
         tables.must_be("workers.classes", (), f"for {task}, whose outputs are the label columns")
     if not classes or workers.unknown_labels == "absent":
-        dealt = f'must not deal rows by their class for {task}, workers.unknown_labels = "{workers.unknown_labels}"'
+        absent = 'workers.unknown_labels = "absent"'
+        dealt = f'must be "size-skewed" or another for {absent if classes else task}; it deals rows by their class'
         tables.must(workers.holding != "label-skewed", "workers.holding", dealt)
     if workers.unknown_labels == "absent":
         needed = "needs workers.classes, the classes that are known without the data"
