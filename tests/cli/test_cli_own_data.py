@@ -73,6 +73,7 @@ def test_a_csv_file_from_end_to_end(airmix: Airmix, clouds: Path, tmp_path: Path
     assert metrics["privacy"][0]["target_epsilon"] is None
 
 
+@pytest.mark.long
 def test_odd_names_reach_the_table_and_the_pictures_as_they_are(airmix: Airmix, tmp_path: Path) -> None:
     name, out = "$x^$ [bold]x 日本 😀", "odd [/red] folder"
     small = ("--set", "radio.slots=10", "--set", "learner.epochs=1")

@@ -77,7 +77,7 @@ def not_found(_name: str) -> tuple[int, bytes, int]:
 
 
 def far_too_long(_name: str) -> tuple[int, bytes, int]:
-    body = gzip.compress(bytes(50_000_000))
+    body = gzip.compress(bytes(2_000_000))
     return 200, body, len(body)
 
 
