@@ -73,6 +73,20 @@ def test_the_list_has_ours_and_theirs(with_package: Call) -> None:
     assert "accountant pld of airmix-stump 1.2: the name is airmixml's own" in done.stdout
 
 
+def test_json(with_package: Call) -> None:
+    done = with_package("--json")
+    own = [(each["kind"], each["name"]) for each in json.loads(done.stdout)["plugins"] if each["package"] == "airmixml"]
+    assert own == [(registry.kind, name) for registry in REGISTRIES for name in registry.own]
+    assert of_the_package(done)["stump"] == {
+        "kind": "learner",
+        "group": "airmixml.learners",
+        "name": "stump",
+        "package": "airmix-stump",
+        "version": "1.2",
+        "problem": "",
+    }
+
+
 @pytest.mark.long
 def test_check_reports_what_is_broken_in_one_line_each(with_package: Call) -> None:
     done = with_package("--check")

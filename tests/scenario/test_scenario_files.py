@@ -169,6 +169,8 @@ def test_messages_name_the_file(refused: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("a = = 1")
     assert refused(Scenario.load, path).startswith(f"{path}: not valid TOML")
+    path.write_text("[radio]\nslots = 0")
+    assert refused(Scenario.load, path).startswith(f"{path}: radio.slots = 0: must be")
 
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:

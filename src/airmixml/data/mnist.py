@@ -1,9 +1,14 @@
 """MNIST and Fashion-MNIST, 60,000 training and 10,000 test images each."""
 
+from functools import partial
+from pathlib import Path
 from typing import Final
 
-from airmixml.data.dataset import KnownDataSet
+import numpy as np
+
+from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.published import Package, PublishedFile, PublishedSet
+from airmixml.progress import Progress
 
 
 def _files(*checksums: str) -> tuple[PublishedFile, ...]:
@@ -71,6 +76,18 @@ FASHION_MNIST_FILES: Final = PublishedSet(
 )
 
 
+def _load(published: PublishedSet, data_dir: Path | None, progress: Progress) -> RawData:
+    obtained = (entry.file.array(entry.content) for entry in published.obtain(data_dir, progress))
+    train_images, train_labels, test_images, test_labels = obtained
+    return RawData(
+        inputs=train_images.reshape(len(train_images), -1),
+        labels=train_labels.astype(np.int64),
+        class_names=published.class_names,
+        test_inputs=test_images.reshape(len(test_images), -1),
+        test_labels=test_labels.astype(np.int64),
+    )
+
+
 def _known(published: PublishedSet, about: str, scaled_mean: float, scaled_deviation: float) -> KnownDataSet:
     return KnownDataSet(
         name=published.name,
@@ -83,7 +100,7 @@ def _known(published: PublishedSet, about: str, scaled_mean: float, scaled_devia
         upper=(255.0,),
         scaled_mean=scaled_mean,
         scaled_deviation=scaled_deviation,
-        load=published.load,
+        load=partial(_load, published),
         image_shape=(28, 28),
         published=published,
     )

@@ -23,7 +23,6 @@ from typing import IO, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.dataset import RawData
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
 from airmixml.reading import open_regular
@@ -293,23 +292,14 @@ class PublishedSet:
             "or name the folder that holds them with --data-dir"
         )
 
-    def load(self, data_dir: Path | None = None, progress: Progress = silent) -> RawData:
-        """Return the data set from ``data_dir`` if one is given, else from the cache, which is filled where needed."""
+    def obtain(self, data_dir: Path | None, progress: Progress) -> list[ObtainedFile]:
+        """Return its files from ``data_dir`` if one is given, else from the cache, which is filled where needed."""
         if data_dir is None:
-            obtained = self.fetch(self.folder, replace_broken=True, progress=progress)
-        else:  # nothing is fetched, since the user said where the files are
-            found = self._there(data_dir)
-            if missing := [file.name for file in self.files if file not in found]:
-                raise DataError(
-                    f"{data_dir}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
-                    f"--data-dir out to have {self.title} fetched into the cache"
-                )
-            obtained = list(found.values())
-        train_images, train_labels, test_images, test_labels = (entry.file.array(entry.content) for entry in obtained)
-        return RawData(
-            inputs=train_images.reshape(len(train_images), -1),
-            labels=train_labels.astype(np.int64),
-            class_names=self.class_names,
-            test_inputs=test_images.reshape(len(test_images), -1),
-            test_labels=test_labels.astype(np.int64),
-        )
+            return self.fetch(self.folder, replace_broken=True, progress=progress)
+        found = self._there(data_dir)  # nothing is fetched, since the user said where the files are
+        if missing := [file.name for file in self.files if file not in found]:
+            raise DataError(
+                f"{data_dir}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
+                f"--data-dir out to have {self.title} fetched into the cache"
+            )
+        return list(found.values())

@@ -43,7 +43,7 @@ from airmixml.radio.power_calibration import private_received_watts, slots_targe
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.registries import ADVERSARIES, names_objects
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
@@ -52,7 +52,6 @@ _REHEARSED_SLOTS: Final = 2048
 REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
 
 
-@names_objects
 def make_plan(
     scenario: Scenario,
     input_dim: int,

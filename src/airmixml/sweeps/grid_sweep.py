@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.registries import names_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.run_folder import identity_of
@@ -36,7 +35,6 @@ SIMULATION_NOTE: Final = (
 )
 
 
-@names_objects
 def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
 
