@@ -15,7 +15,7 @@ from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
 from airmixml.scenario.air import Air, named_air
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole
-from airmixml.scenario.tables import OWN_FILES, TABLES
+from airmixml.scenario.tables import OWN_FILES, SEPARATED, TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
 BOUNDS = "bounds"
@@ -100,7 +100,10 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME") -> str:
     """Return the text of a scenario file, or of another TOML file of that kind."""
     if path.suffix.lower() in OWN_FILES:
-        raise ScenarioError(f"{path}: holds data, not a scenario; `airmix init {path}` writes a scenario for it")
+        how = f"`airmix init {path}` writes a scenario for it"
+        if path.suffix.lower() not in SEPARATED:
+            how = f"use --preset private-table (or private-images) with --set workers.dataset={path}"
+        raise ScenarioError(f"{path}: holds data, not a scenario; {how}")
     try:
         content = read_regular(path, _LARGEST_FILE_BYTES + 1)
     except OSError as problem:
