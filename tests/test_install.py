@@ -24,6 +24,7 @@ def installer() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_uv_is_told_what_pip_was_told(installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE"]:
         monkeypatch.delenv(name)

@@ -84,29 +84,13 @@ def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> No
         write_report(tmp_path / "run")
     assert "delete" not in str(told.value)
     for others in ((), (Quieter(0.25),)):
-        with pytest.raises(ScenarioError, match=r"^mixing\.power = 'object:Quieter-.*give it again.*objects="):
+        with pytest.raises(
+            ScenarioError, match=r"scenario\.toml: mixing\.power = 'object:Quieter-.*give it again.*objects="
+        ):
             load_model(tmp_path / "run", objects=others)
     assert load_model(tmp_path / "run", objects=[Quieter(0.125)]).predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
     with pytest.raises(PluginError, match=r"^objects = 3: "):
         load_model(tmp_path / "run", objects=[3])
-
-
-def test_an_object_with_a_value_of_a_wrong_type_is_named_in_one_line(example: Any, tmp_path: Path) -> None:
-    """Whatever Python says of its types stands in brackets, behind the key, the class and the method."""
-    wrong: Any = "half"
-    told = r"^mixing\.power = Quieter: its received_watts fails \(.+\); correct it, or its values$"
-    for call in (
-        lambda: simulate(with_power(Quieter(wrong))),
-        lambda: airmixml.run(with_power(Quieter(wrong)), out=tmp_path / "run", pictures=False),
-        lambda: account_scenario(with_power(Quieter(wrong)), 4, 3),
-    ):
-        with pytest.raises(PluginError, match=told):
-            call()
-    blocked = example.Blockage
-    blocked = type("Blocked", (blocked,), {"gains": lambda self, draws: draws + wrong, "__module__": "mine"})
-    with pytest.raises(PluginError, match=r"^air\.also = Blocked: its <lambda> fails "):
-        simulate(replace(PRIVATE, air=Air(also=[blocked])))
-    assert not (tmp_path / "run").exists()
 
 
 def test_impairments_are_given_in_a_list_or_a_tuple(example: Any) -> None:

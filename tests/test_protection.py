@@ -165,8 +165,9 @@ def test_a_protected_model_keeps_nothing_that_saw_no_noise() -> None:
 FORBIDDEN = ("snr", "clipped", "ledger", "energy", "limited", "seconds_by_stage", "resumed")
 
 
-@pytest.mark.parametrize("public_test", [False, True])
-@pytest.mark.parametrize(("preset", "changes"), [("paper-iris", NETWORK), ("private-iris", ())])
+@pytest.mark.parametrize(
+    ("preset", "changes", "public_test"), [("paper-iris", NETWORK, False), ("private-iris", (), True)]
+)
 def test_a_protected_folder(preset: str, changes: tuple[str, ...], public_test: bool, tmp_path: Path) -> None:
     scenario = Scenario.preset(preset).with_overrides(*changes)
     result = run(scenario, out=tmp_path / "here", private=True, public_test=public_test)

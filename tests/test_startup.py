@@ -41,6 +41,7 @@ def test_a_deployment_in_one_process_loads_no_torch() -> None:
     assert loaded("from airmixml.deploy import Contract, Device, Server, carry") == []
 
 
+@pytest.mark.long
 def test_slots_load_only_the_stages_that_a_scenario_has() -> None:
     """Receiver noise on the ideal air needs no impairment but the law of fading, no masks and no integers."""
     absent = ("airmixml.impairments.", "airmixml.masks.", "airmixml.integers.", "airmixml.radio.impaired")

@@ -109,7 +109,7 @@ def test_predicted_targets_are_scored_the_same(finished: Path) -> None:
     assert absent.stderr == there.stderr
 
 
-@pytest.mark.parametrize("command", ["run --preset private-iris", "plan --preset private-iris", "demo"])
+@pytest.mark.parametrize("command", ["run --preset private-iris"])
 def test_other_commands_say_in_one_line_what_they_need(finished: Path, command: str) -> None:
     done = without_torch(finished, *command.split())
     (line,) = done.stderr.splitlines()

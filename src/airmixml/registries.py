@@ -4,17 +4,11 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind.
 """
 
-from collections.abc import Callable
-from functools import wraps
-from traceback import walk_tb
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
-from airmixml.errors import PluginError, private
+from airmixml.errors import PluginError
 from airmixml.registry import Registry
-from airmixml.wording import reason, shown
-
-_Result = TypeVar("_Result")
-_Given = ParamSpec("_Given")
+from airmixml.wording import shown
 
 
 def _in(package: str, *modules: str) -> dict[str, str]:
@@ -287,35 +281,3 @@ def add_given(thing: Any) -> None:
         raise PluginError(f"objects = {shown(thing)}: lacks what one of these must have: {kinds}; docs/extending.md")
     for registry in fitting:
         registry.add(thing)
-
-
-def names_objects(call: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Say in one line which object of a user failed where it was given, or made, something of a wrong type."""
-
-    @wraps(call)
-    def guarded(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        try:
-            return call(*args, **kwargs)
-        except (TypeError, AttributeError) as problem:
-            if not (found := _failed(problem)):
-                raise
-            why = private(f" ({reason(problem)})")
-            raise PluginError(f"{found} fails{why}; correct it, or its values") from problem
-
-    return guarded
-
-
-def _failed(problem: Exception) -> str:
-    """Return the key, class and method of the user's object in whose code it happened; empty: in none."""
-    kinds = {
-        thing if isinstance(thing, type) else type(thing): registry.key
-        for registry in REGISTRIES
-        for name, thing in registry.loaded.items()
-        if name not in registry.places
-    }
-    found = ""
-    for frame, _ in walk_tb(problem.__traceback__):
-        kind = type(frame.f_locals.get("self"))
-        if kind in kinds and not frame.f_globals.get("__name__", "").startswith("airmixml."):
-            found = f"{kinds[kind]} = {kind.__name__}: its {frame.f_code.co_name}"
-    return found

@@ -33,19 +33,6 @@ def shown_name(name: str) -> str:
     return name if name and name.isprintable() and len(name) <= _LONGEST_SHOWN else shown(name)
 
 
-def nearest(word: str, options: Sequence[str]) -> str:
-    """Return the option most like ``word``.
-
-    Only the beginnings are compared: a broken file may hold very long or very many names, and the comparison
-    is quadratic in their length.
-    """
-    from difflib import get_close_matches
-
-    by_beginning = {option[:_LONGEST_SHOWN]: option for option in reversed(options[:_MOST_COMPARED])}
-    best = get_close_matches(word[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=0.0)
-    return by_beginning[best[0]]
-
-
 def quick_reproduction(targets: Iterable[str]) -> str:
     """Return what ``reproduce --quick`` decides of these targets."""
     *first, last = [words for target, words in _QUICKLY.items() if target in set(targets)]
@@ -100,13 +87,12 @@ def did_you_mean(word: str, options: Sequence[str], before: str = "; ", after: s
 
     Letters in capitals count as the small ones; ``before`` and ``after`` stand around the question where there is one.
     """
-    if not options:
-        return ""
-    from difflib import SequenceMatcher
+    from difflib import get_close_matches
 
-    near = nearest(word.lower(), options)
-    like = SequenceMatcher(None, word.lower()[:_LONGEST_SHOWN], near.lower()[:_LONGEST_SHOWN]).ratio()
-    return f"{before}did you mean {near}?{after}" if like >= _LEAST_ALIKE else ""
+    # Only the beginnings of some: a broken file may hold very long or very many names, and the comparison is quadratic.
+    by_beginning = {option[:_LONGEST_SHOWN].lower(): option for option in reversed(options[:_MOST_COMPARED])}
+    near = get_close_matches(word.lower()[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=_LEAST_ALIKE)
+    return f"{before}did you mean {by_beginning[near[0]]}?{after}" if near else ""
 
 
 def reason(problem: BaseException) -> str:

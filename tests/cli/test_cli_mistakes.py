@@ -58,11 +58,6 @@ def test_a_column_is_named_where_its_bounds_or_its_name_are_wrong(refused: Refus
     assert "columns 1 and 3 are both called 'age'" in refused("init", "twice.csv")
 
 
-def test_a_word_of_the_screens_leads_to_its_key(refused: Refused) -> None:
-    line = refused("account", "--preset", "private-iris", "--set", "privacy.neighbours=remove-one")
-    assert "did you mean privacy.adjacency?" in line
-
-
 def test_a_brief_account_says_why_nothing_is_stated(airmix: Airmix) -> None:
     told = airmix("account", "--preset", "private-table", "--brief", "--no-picture").stdout
     assert "\n- eavesdropper: no guarantee stated (workers.centre = " in told

@@ -54,7 +54,7 @@ def test_the_summary_of_several_rows(airmix: Airmix) -> None:
         assert words in printed
 
 
-@pytest.mark.parametrize("command", ["attack", "compare"])
+@pytest.mark.parametrize("command", ["compare"])
 def test_commands_for_classes_refuse_in_one_line(refused: Refused, command: str) -> None:
     assert 'workers.task = "regression": must be "classification"' in refused(command, *BASE, *REGRESSION)
     several = ("--set", "workers.dataset=classes.npz", "--set", "workers.worker_column=who")

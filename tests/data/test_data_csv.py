@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.data.csv_file import load_csv
+from airmixml.data import RawData, csv_file
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
+
+
+def load_csv(path: Path, **keys: Any) -> RawData:
+    return csv_file.load_csv(path, Workers(**keys))
 
 
 def write(folder: Path, content: str | bytes) -> Path:

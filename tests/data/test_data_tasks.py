@@ -11,12 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario
-from airmixml.data import Bounded, OneHot, Signs
-from airmixml.data.csv_file import load_csv
-from airmixml.data.npz_file import load_npz
+from airmixml.data import Bounded, OneHot, RawData, Signs, csv_file, npz_file
 from airmixml.errors import DataError, ScenarioError
+from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
+
+
+def load_csv(path: Path, **keys: Any) -> RawData:
+    return csv_file.load_csv(path, Workers(**keys))
+
+
+def load_npz(path: Path, **keys: Any) -> RawData:
+    return npz_file.load_npz(path, Workers(**keys))
+
 
 INPUTS = np.arange(8.0).reshape(4, 2)
 
@@ -53,7 +61,7 @@ def test_targets_labels_and_holders_of_arrays(tmp_path: Path) -> None:
     one = load_npz(save(tmp_path, inputs=INPUTS, labels=[0.5, 1, 2, 3]), task="regression")
     assert (one.labels.shape, one.class_names) == ((4, 1), ("target 1",))
     two = load_npz(
-        save(tmp_path, inputs=INPUTS, labels=INPUTS, group=list("baab")), task="regression", worker_array="group"
+        save(tmp_path, inputs=INPUTS, labels=INPUTS, group=list("baab")), task="regression", worker_column="group"
     )
     assert two.labels.tolist() == INPUTS.tolist()
     assert two.holders is not None
@@ -95,8 +103,8 @@ def test_mistakes_in_tables(tmp_path: Path, text: str, options: dict[str, Any], 
         ({"labels": np.zeros((4, 0))}, {"task": "regression"}, "no columns"),
         ({"labels": np.zeros((3, 2))}, {"task": "regression"}, "one row of targets or labels per row"),
         ({"labels": np.eye(4)}, {}, "multi-label"),
-        ({"labels": [0, 1, 0, 1], "who": [1, 2]}, {"worker_array": "who"}, "who has the shape"),
-        ({"labels": [0, 1, 0, 1]}, {"worker_array": "who"}, "has no array 'who'"),
+        ({"labels": [0, 1, 0, 1], "who": [1, 2]}, {"worker_column": "who"}, "who has the shape"),
+        ({"labels": [0, 1, 0, 1]}, {"worker_column": "who"}, "has no array 'who'"),
     ],
 )
 def test_mistakes_in_arrays(tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], complaint: str) -> None:
@@ -200,7 +208,7 @@ def test_named_data_sets_have_one_task_and_no_holders() -> None:
           "workers.centre=none", "workers.constant=0"), 'privacy.sensitivity = "paper": must be "encoder"'),
         (("workers.task=regression", "learner.model=lda"), 'learner.model = "lda": must be "ridge"'),
         (("workers.task=multi-label", "learner.model=mlp", "workers.sends=samples"), 'learner.loss .* "squared"'),
-        (("workers.task=regression", "workers.holding=label-skewed", "workers.count=9"), "it deals classes"),
+        (("workers.task=regression", "workers.holding=label-skewed", "workers.count=9"), "deals rows by their class"),
         (("workers.label_columns=a,b",), "workers.label_columns .* must be empty"),
         (("workers.worker_column=w", "workers.sends=samples"), 'workers.sends = "samples": must be "moments"'),
         (("workers.worker_column=w", "workers.centre=private"), 'workers.centre = "private": must be'),

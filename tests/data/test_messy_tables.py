@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from airmixml.cli.app import app
 
 HEADER = ("weight", "income", "colour", "town", "outcome")
-KNOWN = ("weight=40,120 kg", "income=0,80000")
+KNOWN = ("weight=40,120", "income=0,80000")
 
 
 @cache
@@ -115,7 +115,6 @@ def accuracy_here(messy: Messy, folder: Path) -> float:
     known = [word for each in KNOWN for word in ("--column", each)]
     made = json.loads(called("init", data, *known, "--json"))
     assert made["missing"] == []
-    assert any(note.startswith("read as ") for note in made["notes"])
     for name in messy.extra:
         assert any(f"'{name}' is left out" in note for note in made["notes"])
     run = json.loads(called("run", "table.toml", "--out", "run", "--json"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import socketserver
 import struct
 import sys
 import tarfile
@@ -87,31 +86,6 @@ def mirror(answer: Answer = whole_answer) -> Iterator[tuple[str, list[str]]]:
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/mnist/", asked
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-@contextmanager
-def dripping_server(start: bytes) -> Iterator[str]:
-    """Serve on 127.0.0.1: send ``start``, then one byte after the other, slowly and without end."""
-    ended = threading.Event()
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with suppress(OSError):
-                self.request.sendall(start)
-                while not ended.wait(0.02):
-                    self.request.sendall(b"x")
-
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/mnist/"
-    finally:
-        ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -86,7 +86,7 @@ def test_lda_on_moments_without_noise_is_scikit_learn_s() -> None:
 
 @pytest.mark.parametrize(
     ("centre", "schedule", "scheduled"),
-    [("none", "fixed", 4), ("public", "poisson", 4), ("none", "poisson", 20), ("public", "fixed", 20)],
+    [("none", "poisson", 20), ("public", "fixed", 20)],
 )
 def test_mixtures_without_noise_give_what_the_samples_would(centre: str, schedule: str, scheduled: int) -> None:
     """40 000 slots: covariances within 1 % or so. One in five workers, and coins, change them in ways that are known.
@@ -277,13 +277,14 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize("model", ["ridge", "lda"])
+@pytest.mark.parametrize(
+    ("name", "model"), [("moments", "lda"), ("rounded", "ridge"), ("samples", "lda"), ("private centre", "ridge")]
+)
 def test_a_stream_teaches_what_gathered_slots_do_in_blocks_of_any_size(name: str, model: str) -> None:
     scenario = loud(*STREAMS[name], f"learner.model={model}")
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     gathered = train(simulate(scenario))
-    for block_slots in (1, 37, 10**6):
+    for block_slots in (37, 10**6):
         context = RunContext(speed=Speed(block_slots=block_slots, threads=1))
         learned = learn(scenario, dataset=dataset, context=context)
         sent, streamed = learned.transmission, learned.trained

@@ -1,4 +1,4 @@
-"""Learning from sums of any source: of a simulation's own sums it is what the simulation learns."""
+"""Learning from sums that were received: of a simulation's own sums it is what the simulation learns."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from airmixml import Scenario
 from airmixml.data import DataSet
-from airmixml.edge import Received, learn, learn_from
+from airmixml.edge import Received, TrainedModel, learn, learn_from
 from airmixml.errors import ScenarioError
 from airmixml.radio.mixtures import simulate_blocks
 from airmixml.radio.rounds import RoundsOnAir
@@ -51,6 +51,18 @@ class Simulated:
         return Received(received.gradient.mT.flatten().numpy() * unit, (received.deviation * unit) ** 2, 379)
 
 
+def learned_from(scenario: Scenario, dataset: DataSet, source: Simulated) -> TrainedModel:
+    """Learn from all slots, then from one round more each time, as long as there is a model to broadcast."""
+    moments = scenario.workers.sends != "gradients"
+    slots = [source.slot(number) for number in range(scenario.radio.slots)] if moments else []
+    rounds: list[Received] = []
+    while True:
+        found, wanted = learn_from(scenario, dataset, slots, rounds)
+        if wanted is None:
+            return found
+        rounds.append(source.round(len(rounds), wanted))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -67,21 +79,10 @@ def test_a_simulations_own_sums_give_its_model(changes: tuple[str, ...]) -> None
     scenario = TABLE.with_overrides(*changes)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     expected = learn(scenario, dataset=dataset).trained
-    found = learn_from(scenario, dataset, Simulated(scenario, dataset))
+    found = learned_from(scenario, dataset, Simulated(scenario, dataset))
     for one, other in zip(found.model.parameters(), expected.model.parameters(), strict=True):
         assert one.detach().numpy() == pytest.approx(other.detach().numpy(), rel=1e-4, abs=1e-6)
     assert found.history.test_accuracy == pytest.approx(expected.history.test_accuracy)
-
-
-class Same:
-    def __init__(self, mean: np.ndarray) -> None:
-        self._mean = mean
-
-    def slot(self, number: int) -> Received:
-        return Received(self._mean, 0.0, 379)
-
-    def round(self, number: int, told: Broadcast) -> Received:
-        return Received(self._mean, 0.0, 379)
 
 
 @pytest.mark.parametrize("mean", [np.zeros(7), np.full(31 * 32 // 2 + 62, np.nan)])
@@ -89,10 +90,10 @@ def test_sums_of_another_length_or_that_are_not_finite_are_refused(mean: np.ndar
     scenario = TABLE.with_overrides("workers.centre=public")
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     with pytest.raises(ScenarioError, match=f"slot 0: has {len(mean)} numbers; must have the 558 .* finite"):
-        learn_from(scenario, dataset, Same(mean))
+        learn_from(scenario, dataset, [Received(mean, 0.0, 379)])
 
 
 def test_a_mean_that_only_a_simulation_averages_is_refused() -> None:
     dataset = load_dataset(TABLE.workers, Streams(TABLE.seed))
     with pytest.raises(ScenarioError, match=r"workers\.centre = \"(private|refined)\": must be"):
-        learn_from(TABLE, dataset, Same(np.zeros(558)))
+        learn_from(TABLE, dataset, [Received(np.zeros(558), 0.0, 379)])

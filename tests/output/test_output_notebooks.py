@@ -54,14 +54,6 @@ def test_every_text_is_escaped(html: str) -> None:
     assert "<script" not in html
 
 
-def test_a_scenario_is_a_short_table_of_what_differs() -> None:
-    shown = Balanced(PRIVATE.with_overrides("learner.epochs=7", "radio.slots=1000")._repr_html_()).text
-    assert "learner.epochs 7 500" in shown  # key, value, default
-    assert "radio.slots" not in shown  # as by default
-    assert "docs/scenario.md" in shown
-    assert "workers." not in Balanced(Scenario()._repr_html_()).text
-
-
 @pytest.mark.long
 def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     scenario = PRIVATE.with_overrides('name="a & c"')
@@ -70,7 +62,6 @@ def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     shown = {
         "epsilon 5, delta 0.01 for a worker": mixtures.report.privacy,
         "Trained model": trained,
-        "Scenario a & c, seed 0": scenario,
         "epsilon at delta = 0.01": account_scenario(scenario, 5, 3),
         "Plan of a & c": make_plan(scenario, 5, 3, InputMoments(mean=0.5, deviation=0.29)),
         "seed 0, simulation": run(scenario, out=tmp_path / "one", pictures=False),

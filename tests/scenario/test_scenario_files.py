@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airmixml import Scenario, ScenarioError
 from airmixml.scenario import preset_names, preset_text
 
-WITH_FILES = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_FILES = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def complaint(read: Callable[..., Scenario], source: str | Path) -> str:
@@ -34,7 +34,7 @@ def test_random_bytes(tmp_path: Path, content: bytes) -> None:
     assert "\n" not in complaint(Scenario.load, path)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(text=st.text(st.characters() | st.sampled_from("[]{}=\"'.,#\n0159eEx_-+:TZ \\")))
 def test_random_text(text: str) -> None:
     assert "\n" not in complaint(Scenario.from_toml, text)
@@ -79,7 +79,7 @@ KEYS = [
 ]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=30)
 @given(
     table=st.sampled_from(["workers", "radio", "mixing", "privacy", "learner", "nothing", '"\\n"', '""']),
     key=st.sampled_from(KEYS),
@@ -169,6 +169,8 @@ def test_messages_name_the_file(refused: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("a = = 1")
     assert refused(Scenario.load, path).startswith(f"{path}: not valid TOML")
+    path.write_text("[radio]\nslots = 0")
+    assert refused(Scenario.load, path).startswith(f"{path}: radio.slots = 0: must be")
 
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ SCENARIOS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(scenario=SCENARIOS, comments=st.booleans())
 def test_every_scenario_survives_toml(scenario: Scenario, comments: bool) -> None:
     text = scenario.to_toml(comments=comments)
@@ -133,7 +133,7 @@ def check_plain(value: Any) -> None:
         check_plain(entry)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(scenario=SCENARIOS)
 def test_every_key_can_be_set_by_what_the_file_would_say(scenario: Scenario) -> None:
     assignments, table = [], ""

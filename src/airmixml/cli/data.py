@@ -66,13 +66,13 @@ def fetch_data(
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.mnist import ALREADY_THERE, fetch, folder_of
+    from airmixml.data.published import ALREADY_THERE
 
     published = _fetchable(dataset)
-    folder = folder_of(published) if data_dir is None else data_dir
+    folder = published.folder if data_dir is None else data_dir
     with progress_bars() as progress:
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
-        obtained = fetch(published, folder, replace_broken=data_dir is None, progress=progress)
+        obtained = published.fetch(folder, replace_broken=data_dir is None, progress=progress)
     fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
     files = [
         {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
@@ -87,8 +87,6 @@ def fetch_data(
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from airmixml.data.mnist import folder_of, state_of
-
     known, state = DATASETS.load(name), "embedded" if name in DATASETS.own else "plugin"
     published = _published(name)
     return {
@@ -101,8 +99,8 @@ def _describe(name: str) -> dict[str, Any]:
         "image_shape": list(known.image_shape) if known.image_shape else None,
         "input_lower": list(known.lower),
         "input_upper": list(known.upper),
-        "folder": str(folder_of(published)) if published else None,
-        "state": state_of(published) if published else state,
+        "folder": str(published.folder) if published else None,
+        "state": published.state if published else state,
     }
 
 
@@ -126,7 +124,7 @@ def _fetchable(dataset: str) -> "PublishedSet":
 
 
 def init_command(
-    data: Annotated[Path, Argument(help="Your own CSV or NPZ file.", show_default=False)],
+    data: Annotated[Path, Argument(help="Your own CSV file.", show_default=False)],
     label: Annotated[
         str, Option(help="Column to learn [default: label, target, class or y, else the last column].")
     ] = "",
@@ -136,11 +134,10 @@ def init_command(
     column: Annotated[
         list[str] | None,
         Option(
-            help="What you know of a column: 'NAME=LOWER,UPPER UNIT', such as 'age=0,120 years', or its categories, "
-            "'NAME=A|B'; may be repeated."
+            help="What you know of a column: NAME=LOWER,UPPER, such as age=0,120, or its categories, 'NAME=A|B'; may "
+            "be repeated."
         ),
     ] = None,
-    regression: Annotated[bool, Option("--regression", help="Short for --task regression.")] = False,
     out: Annotated[Path | None, Option(help="Scenario file to write [default: the name of the data, .toml].")] = None,
     force: Annotated[bool, Option("--force", help="Replace the scenario file if it exists.")] = False,
     as_json: options.AsJson = False,
@@ -149,7 +146,7 @@ def init_command(
 
     It names the columns and what you have to declare. Of the values only classes and categories are in it: check them.
     """
-    from airmixml.data.first_scenario import Asked, first_scenario, parse_declared  # needs NumPy
+    from airmixml.data.first_scenario import first_scenario, parse_declared  # needs NumPy
     from airmixml.scenario import Workers
     from airmixml.scenario.toml import rule_of
     from airmixml.storage.files import write_text, writing_to
@@ -157,14 +154,14 @@ def init_command(
     if label and labels:
         raise ScenarioError("--label and --labels: give one of the two")
     several = tuple(name.strip() for name in labels.split(",") if name.strip())
-    wanted = "regression" if regression else task or ("multi-label" if len(several) > 1 else Workers.task)
-    asked = Asked(
+    wanted = task or ("multi-label" if len(several) > 1 else Workers.task)
+    first = first_scenario(
+        data,
         labels=several or ((label,) if label else ()),
         task=rule_of("workers.task").check("--task", wanted),
         person=person,
-        declared=dict(parse_declared(each) for each in column or ()),
+        declared=[parse_declared(each) for each in column or ()],
     )
-    first = first_scenario(data, asked)
     path = out or Path(f"{data.stem}.toml")
     if path.exists() and not force:
         raise ScenarioError(f"{path}: exists; give --out another name, or --force to replace it")

@@ -6,36 +6,27 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number
+from airmixml.data.columns import THOUSANDS, Column, declared_columns, is_missing, plain_number
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError, private
 from airmixml.reading import open_lines, open_regular
+from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, reason, shown
 
 _ADVICE = (
     "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "
     "the others in workers.feature_columns"
 )
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-
-
-class Dialect(NamedTuple):
-    """How a table is written, as its first bytes and its header tell."""
-
-    encoding: str
-    separator: str
-
-    def __str__(self) -> str:
-        named = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
-        return f"{named[self.encoding]} text, columns separated by {_SEPARATORS[self.separator]}"
+_SEPARATORS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +57,6 @@ class CsvFile:
 
     path: Path
     names: tuple[str, ...]  # what the header calls all columns
-    dialect: Dialect
     numbered_rows: Iterator[tuple[int, list[str]]]
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -130,13 +120,13 @@ class CsvFile:
 def open_table(path: Path, needed: str) -> Iterator[CsvFile]:
     """Open a table; complaints about the file itself end in what is ``needed``."""
     try:
-        dialect = _dialect_of(path)
-        with open_lines(path, dialect.encoding) as lines:
-            rows = _numbered_rows(lines, str(path), dialect.separator)
+        encoding, separator = _dialect_of(path)
+        with open_lines(path, encoding) as lines:
+            rows = _numbered_rows(lines, str(path), separator)
             header = next(rows, None)
             if header is None:
                 raise DataError(f"{path}: is empty; give a header row, and rows below it")
-            yield CsvFile(path, _checked_header(header[1], path), dialect, rows)
+            yield CsvFile(path, _checked_header(header[1], path), rows)
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); {needed}") from None
     except UnicodeError:
@@ -152,44 +142,36 @@ def find_column(name: str, names: Sequence[str], path: Path, key: str) -> str:
     return name.strip()
 
 
-def load_csv(
-    path: Path,
-    *,
-    feature_columns: Sequence[str] = (),
-    label_column: str = "label",
-    label_columns: Sequence[str] = (),
-    task: str = "classification",
-    worker_column: str = "",
-    declared: DeclaredClasses | None = None,
-    decimal: str = "point",
-    columns_of: Callable[[Sequence[str]], tuple[Column, ...]] = lambda names: (),
-) -> RawData:
-    """Read inputs and labels; by default of all columns but labels and worker, with the classes that the rows hold.
-
-    ``columns_of`` says what the input columns of given names are; empty: numbers, of which none may be missing.
-    """
+def load_csv(path: Path, workers: Workers) -> RawData:
+    """Read the inputs and labels that a scenario declares; by default all columns but labels and worker are inputs."""
     with open_table(path, "workers.dataset must name a CSV file") as file:
-        key = "workers.label_columns" if len(label_columns) > 1 else "workers.label_column"
-        labels = [find_column(name, file.names, path, key) for name in label_columns or (label_column,)]
-        worker = [find_column(worker_column, file.names, path, "workers.worker_column")] if worker_column else []
-        features = [find_column(name, file.names, path, "workers.feature_columns") for name in feature_columns]
+
+        def find(key: str, *names: str) -> list[str]:
+            return [find_column(name, file.names, path, f"workers.{key}") for name in names if name]
+
+        several = len(workers.label_columns) > 1
+        labels = find(
+            "label_columns" if several else "label_column", *(workers.label_columns or [workers.label_column])
+        )
+        worker = find("worker_column", workers.worker_column)
+        features = find("feature_columns", *workers.feature_columns)
         features = features or [name for name in file.names if name not in (*labels, *worker)]
         _check_roles(features, [*labels, *worker], file)
-        columns = columns_of(features)
+        columns = declared_columns(workers, features)
         wanted = columns or [Column(name=name) for name in features]
-        table = file.read(wanted, [*labels, *worker], advice=_ADVICE, decimal=decimal)
+        table = file.read(wanted, [*labels, *worker], advice=_ADVICE, decimal=workers.decimal)
     known: dict[str, Any] = {"inputs": table.inputs, "columns": columns}
     known["feature_names"] = tuple(chain(*(column.features for column in wanted)))
     if columns:
         bounds = zip(*(column.bounds for column in columns), strict=True)
         known["lower"], known["upper"] = (tuple(chain(*each)) for each in bounds)
-    if task == "classification":
-        there = declared is None  # else a missing label is one that is not among them
-        classes = table.filled(labels[0], "label") if there else [text.strip() for text in table.texts[labels[0]]]
+    if workers.task == "classification":
+        declared = DeclaredClasses.of(workers)  # a missing label is one that is not among them
+        classes = [text.strip() for text in table.texts[labels[0]]] if declared else table.filled(labels[0], "label")
         known["labels"], known["class_names"] = number_classes(classes, str(path), declared)
     else:
-        outputs = np.stack([_outputs(table, name, task, decimal) for name in labels], axis=1)
-        known["labels"], known["class_names"] = check_outputs(outputs, task, str(path)), tuple(labels)
+        outputs = np.stack([_outputs(table, name, workers) for name in labels], axis=1)
+        known["labels"], known["class_names"] = check_outputs(outputs, workers.task, str(path)), tuple(labels)
     if worker:
         known["holders"], known["holder_names"] = number_holders(table.filled(worker[0], "worker"), str(path))
     return RawData(name=path.name, **known)
@@ -209,39 +191,39 @@ def _check_roles(features: Sequence[str], others: Sequence[str], file: CsvFile) 
             raise DataError(f"{file.path}: row 1, column {file.names.index(name) + 1} has no name; {mend}")
 
 
-def _outputs(table: CsvTable, name: str, task: str, decimal: str) -> Doubles:
+def _outputs(table: CsvTable, name: str, workers: Workers) -> Doubles:
     """Return the targets of a column, or 0 and 1 for its labels; rows."""
-    read, wanted = (
-        (lambda texts: finite_numbers(texts, decimal), "a finite number")
-        if task == "regression"
-        else (read_yes_and_no, "0 or 1, or yes or no")
-    )
+    read: Callable[[Sequence[str]], list[float] | None] = partial(finite_numbers, decimal=workers.decimal)
+    wanted = "a finite number"
+    if workers.task != "regression":
+        read, wanted = read_yes_and_no, "0 or 1, or yes or no"
     texts = table.filled(name, "label")
     numbers = read(texts)
     if numbers is None:
         row = next(row for row, text in enumerate(texts) if read([text]) is None)
-        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{task}" needs it'
+        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{workers.task}" needs it'
         raise DataError(f"{table.where(row, name)}: {value} is not {wanted}, {task_needs}; correct it")
     return np.asarray(numbers, dtype=np.float64)
 
 
-def _dialect_of(path: Path) -> Dialect:
-    """Return how a table is written: its encoding by its bytes, its separator by the one that gives most columns."""
+def _dialect_of(path: Path) -> tuple[str, str]:
+    """Return the encoding of a table by its bytes, and its separator, the one that gives most columns."""
     encoding = "utf-8-sig"
     with open_regular(path) as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             encoding = "utf-16"
-    if encoding != "utf-16":
-        try:
-            with open_lines(path) as lines:
-                while lines.read(1 << 20):
-                    pass
-        except UnicodeDecodeError:
-            encoding = "cp1252"
+    try:
+        with open_lines(path, encoding) as lines:
+            while lines.read(1 << 20):
+                pass
+    except UnicodeDecodeError:
+        if encoding == "utf-16":
+            raise
+        encoding = "cp1252"
     with open_lines(path, encoding) as lines:
         header = next((line for line in lines if line.strip()), "")
     columns = {mark: len(next(csv.reader([header], delimiter=mark, skipinitialspace=True), ())) for mark in _SEPARATORS}
-    return Dialect(encoding, max(columns, key=lambda mark: columns[mark]))
+    return encoding, max(columns, key=lambda mark: columns[mark])
 
 
 def _numbered_rows(lines: Iterable[str], source: str, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -262,12 +244,10 @@ def _numbered_rows(lines: Iterable[str], source: str, separator: str) -> Iterato
 def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
     """Return the names of the columns; refuse a name that two of them have."""
     names = tuple(name.strip() for name in header)
-    places: dict[str, int] = {}
     for place, name in enumerate(names):
-        if name in places:
-            which = f"columns {places[name] + 1} and {place + 1} are both called {private(shown(name), 'the same')}"
+        if (first := names.index(name)) < place:
+            which = f"columns {first + 1} and {place + 1} are both called {private(shown(name), 'the same')}"
             raise DataError(f"{path}: row 1: {which}; give each column a name of its own")
-        places[name] = place
     return names
 
 

@@ -189,7 +189,6 @@ class DataSet:
         return self.holdings, self.test_holders or len(self.test_labels)
 
 
-_ABSURD_WIDTH: Final = 1e9
 _MOST: Final = 0.5
 INPUT_KEYS: Final = ("workers.input_lower", "workers.input_upper")
 TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
@@ -232,14 +231,6 @@ def declare_bounds(
         which = f"column {shown(columns[place])}" if len(columns) == count else f"{what} {place + 1}"
         above = f"must be above {names[0]} = {low[place]:g}, at a finite distance; correct the two"
         raise ScenarioError(f"{names[1]} = {high[place]:g} for {which}: {above}")
-    widest = float(width.max(initial=0.0))
-    if widest > _ABSURD_WIDTH:
-        warnings.warn(
-            f"{names[1]}: an {what} may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
-            "left of them once they are scaled",
-            BoundsWarning,
-            stacklevel=2,
-        )
     return low, high
 
 

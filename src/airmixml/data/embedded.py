@@ -42,16 +42,17 @@ load_digits: Final = partial(_read_file, "digits.csv.gz", 0, tuple("0123456789")
 
 
 def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the samples of a data set that scikit-learn loads under that name."""
+    """Return the samples of a data set that scikit-learn loads under that name; of diabetes in their own units."""
     # Imported here: scikit-learn takes a second to import, and most commands never need it.
     from sklearn import datasets
 
+    if name == "diabetes":  # with how far the disease progressed within a year
+        inputs, progression = datasets.load_diabetes(scaled=False, return_X_y=True)
+        targets, names = progression[:, None], ("progression",)
+        return RawData(inputs=inputs, labels=targets, class_names=names, target_lower=(0.0,), target_upper=(400.0,))
     bunch = getattr(datasets, f"load_{name}")()
-    return RawData(
-        inputs=np.asarray(bunch.data, dtype=np.float64),
-        labels=np.asarray(bunch.target, dtype=np.int64),
-        class_names=tuple(str(name) for name in bunch.target_names),
-    )
+    labels = np.asarray(bunch.target, dtype=np.int64)
+    return RawData(inputs=bunch.data, labels=labels, class_names=tuple(map(str, bunch.target_names)))
 
 
 IRIS: Final = KnownDataSet(
@@ -136,20 +137,6 @@ WINE: Final = KnownDataSet(
 )
 
 
-def load_diabetes(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the 442 patients in their own units, with how far their disease progressed within a year."""
-    from sklearn import datasets
-
-    inputs, progression = datasets.load_diabetes(scaled=False, return_X_y=True)
-    return RawData(
-        inputs=inputs.astype(np.float64),
-        labels=progression.astype(np.float64)[:, None],
-        class_names=("progression",),
-        target_lower=(0.0,),
-        target_upper=(400.0,),
-    )
-
-
 DIABETES: Final = KnownDataSet(
     name="diabetes",
     about="age, sex, body-mass index, blood pressure and six blood values of patients; target: progression in a year",
@@ -160,6 +147,6 @@ DIABETES: Final = KnownDataSet(
     upper=(100.0, 2.0, 50.0, 160.0, 350.0, 300.0, 120.0, 12.0, 8.0, 160.0),
     scaled_mean=0.431,
     scaled_deviation=0.188,
-    load=load_diabetes,
+    load=partial(load_embedded, "diabetes"),
     task="regression",
 )

@@ -1,34 +1,29 @@
-"""A first scenario for a user's own file: it names the columns and says what to declare.
+"""A first scenario for a user's own table: it names the columns and says what to declare.
 
-Of a table it is written from the header and from what the columns seem to hold. Of the values only classes and
-categories are in it, for the owner of the data to check. Of an NPZ file shapes and types are used; bytes
-have bounds of their own.
+It is written from the header and from what the columns seem to hold. Of the values only classes and categories are in
+it, for the owner of the data to check.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from airmixml.data.columns import is_missing
-from airmixml.data.csv_file import Dialect, find_column, finite_numbers, open_table
-from airmixml.data.labels import look_measured, number_classes
-from airmixml.data.npz_file import label_texts, read_arrays
+from airmixml.data.columns import Column, is_missing
+from airmixml.data.csv_file import find_column, finite_numbers, open_table
+from airmixml.data.labels import number_classes
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
+from airmixml.scenario.toml import toml_value
 from airmixml.wording import shown
 
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
 _MOST_CATEGORIES: Final = 30
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
-_MOST_REMEMBERED: Final = 1_000_000
 _OF_A_PERSON: Final = re.compile(
     r"(^|[\W_])(id|uuid|person|patient|user|subject|participant|customer|client|worker|household|member|employee)s?"
     r"([\W_]*(id|no|nr|number|name|code))?$",
@@ -41,23 +36,8 @@ class ColumnSeen:
     """What all rows together have in one column."""
 
     name: str
-    values: int = 0
     missing: int = 0
-    reads: dict[str, bool] = field(default_factory=lambda: {"point": True, "comma": True})  # as numbers, so written
-    whole: bool = True  # whether all numbers are whole
-    texts: Counter[str] = field(default_factory=Counter)  # how often each occurs, as far as they are remembered
-
-    def add(self, text: str) -> None:
-        """Take in the value of one more row."""
-        if is_missing(text):
-            self.missing += 1
-            return
-        self.values += 1
-        for decimal, reads in self.reads.items():
-            self.reads[decimal] = reads and finite_numbers([text], decimal) is not None
-        self.whole = self.whole and text.lstrip("+-").isdecimal()
-        if len(self.texts) < _MOST_REMEMBERED or text in self.texts:
-            self.texts[text] += 1
+    texts: Counter[str] = field(default_factory=Counter)  # how often each occurs
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -70,49 +50,26 @@ class ColumnSeen:
 
     def is_number(self, decimal: str) -> bool:
         """Whether every value is a number."""
-        return self.values > 0 and self.reads[decimal]
-
-    def odd_text(self, decimal: str) -> str:
-        """Return the first text that is no number; empty where all are."""
-        return next((text for text in self.texts if finite_numbers([text], decimal) is None), "")
-
-    def measured_kinds(self, decimal: str) -> int:
-        """Return how many different numbers it has, where these look measured; 0 where they may be classes."""
-        numbers = finite_numbers([*self.texts.elements()], decimal) if self.is_number(decimal) else None
-        different, counts = np.unique(numbers or [0.0], return_counts=True)
-        fractional = bool((different != np.floor(different)).any())
-        return len(different) if look_measured(counts, numeric=True, fractional=fractional) else 0
+        return bool(self.texts) and finite_numbers([*self.texts], decimal) is not None
 
     def why_left_out(self, decimal: str) -> str:
         """Return why it is no input by default; empty where it is one."""
         number, different = self.is_number(decimal), len(self.texts)
-        person = f"--person {json.dumps(self.name, ensure_ascii=False)} makes epsilon one per person"
-        if not self.values:
+        whole = all(text.lstrip("+-").isdecimal() for text in self.texts)
+        person = f"--person {toml_value(self.name)} makes epsilon one per person"
+        if not different:
             return "has no values"
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
-        if different == self.values >= _ROWS_TO_TELL and (self.whole or not number):
+        if different == self.texts.total() >= _ROWS_TO_TELL and (whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:
             return ""
         return f"holds text of more than {_MOST_CATEGORIES} kinds"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableSeen:
-    """A table as its header and rows show it."""
-
-    columns: dict[str, ColumnSeen]
-    dialect: Dialect
-    decimal: str
-
-    def __str__(self) -> str:
-        mark = ", decimal commas" if self.decimal == "comma" else ""
-        return f"{self.dialect}{mark}"
-
-
-def look_at(path: Path) -> TableSeen:
-    """Read a table once and return what its columns seem to hold; refuse one without a header."""
+def _look_at(path: Path) -> tuple[dict[str, ColumnSeen], str]:
+    """Return what the columns of a table seem to hold, and its decimal mark; refuse one without a header."""
     with open_table(path, "give a CSV or NPZ file") as file:
         if len(file.names) < 2 or not all(file.names):
             raise DataError(f"{path}: must have a header that names each of at least 2 columns, and rows")
@@ -121,32 +78,12 @@ def look_at(path: Path) -> TableSeen:
         columns = [ColumnSeen(name) for name in file.names]
         for _, row in file.rows():
             for column, text in zip(columns, row, strict=True):
-                column.add(text.strip())
-    if not columns[0].values + columns[0].missing:
+                column.missing += (gap := is_missing(text))
+                column.texts.update(() if gap else (text.strip(),))
+    if not columns[0].texts and not columns[0].missing:
         raise DataError(f"{path}: has a header, {shown(columns[0].name)} and so on, but no rows")
     read = {mark: sum(column.is_number(mark) for column in columns) for mark in ("point", "comma")}
-    decimal = "comma" if read["comma"] > read["point"] else "point"
-    return TableSeen(columns={each.name: each for each in columns}, dialect=file.dialect, decimal=decimal)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Declared:
-    """What a user knows of a column beforehand: bounds, and a unit for the reader; or its categories."""
-
-    lower: float = 0.0
-    upper: float = 1.0
-    unit: str = ""
-    categories: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a user asks a first scenario for."""
-
-    labels: tuple[str, ...] = ()  # columns to learn; empty: one of a usual name, or the last
-    task: str = "classification"
-    person: str = ""  # the column that says who a row is of
-    declared: dict[str, Declared] = field(default_factory=dict)
+    return {each.name: each for each in columns}, "comma" if read["comma"] > read["point"] else "point"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,127 +95,108 @@ class FirstScenario:
     notes: tuple[str, ...] = ()
 
 
-def parse_declared(asked: str) -> tuple[str, Declared]:
-    """Return column and bounds of ``NAME=LOWER,UPPER``, which a unit may follow, or categories of ``NAME=A|B``."""
-    name, equals, rest = asked.rpartition("=")
-    categories = tuple(part.strip() for part in rest.split("|"))
-    if equals and name.strip() and len(categories) > 1 and all(categories):
-        return name.strip(), Declared(categories=categories)
-    numbers, _, unit = rest.strip().partition(" ")
-    lower, comma, upper = numbers.partition(",")
+def parse_declared(asked: str) -> Column:
+    """Return the column of ``NAME=LOWER,UPPER``, with its bounds, or of ``NAME=A|B``, with its categories."""
+    name, _, rest = asked.rpartition("=")
+    name, categories = name.strip(), tuple(part.strip() for part in rest.split("|"))
+    if name and len(categories) > 1 and all(categories):
+        return Column(name=name, categories=categories)
     try:
-        bounds = [_NUMBER.check(name, float(number)) for number in (lower, upper)]
+        lower, upper = (_NUMBER.check(name, float(number)) for number in rest.split(","))
     except ValueError:
-        bounds = []
-    if not (equals and comma and name.strip() and bounds and bounds[0] < bounds[1]):
-        raise ScenarioError(
-            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years', or NAME=A|B"
+        lower = upper = 0.0
+    if not name or lower >= upper:
+        raise ScenarioError(f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as age=0,120, or NAME=A|B")
+    return Column(name=name, lower=lower, upper=upper)
+
+
+def first_scenario(
+    path: Path,
+    *,
+    labels: Sequence[str] = (),
+    task: str = "classification",
+    person: str = "",
+    declared: Sequence[Column] = (),
+) -> FirstScenario:
+    """Return a commented scenario for the file.
+
+    Args:
+        path: the file.
+        labels: columns to learn; where none, one of a usual name, or the last.
+        task: what to learn.
+        person: the column that says who a row is of.
+        declared: what the user knows of columns beforehand.
+    """
+    if path.suffix.lower() not in SEPARATED:
+        raise DataError(
+            f"{path}: must be a .csv or .tsv file; for arrays use --preset private-table (or private-images) with "
+            "--set workers.dataset=FILE.npz"
         )
-    return name.strip(), Declared(lower=bounds[0], upper=bounds[1], unit=unit.strip())
-
-
-def first_scenario(path: Path, asked: Asked | None = None) -> FirstScenario:
-    """Return a commented scenario for the file."""
-    asked = asked or Asked()
-    if path.suffix.lower() in SEPARATED:
-        return _of_table(path, asked)
-    if path.suffix.lower() == ".npz":
-        if asked.labels or asked.declared or asked.person:
-            raise ScenarioError(f"--label, --labels, --person and --column: are for CSV files; {path.name} is none")
-        return _of_arrays(path, asked)
-    raise DataError(f"{path}: must be a .csv, .tsv or .npz file")
-
-
-def _of_table(path: Path, asked: Asked) -> FirstScenario:
-    table, declared = look_at(path), asked.declared
-    names, columns = list(table.columns), table.columns
-    labels = asked.labels or (next((name for name in names if name.lower() in _USUAL_LABELS), names[-1]),)
-    person = (asked.person,) if asked.person else ()
-    for name in (*labels, *person, *declared):
+    labels, known = tuple(labels), {column.name: column for column in declared}
+    columns, decimal = _look_at(path)
+    names, classes = list(columns), task == "classification"
+    labels = labels or (next((name for name in names if name.lower() in _USUAL_LABELS), names[-1]),)
+    others = (*labels, person) if person else labels
+    for name in (*others, *known):
         find_column(name, names, path, "--label, --labels, --person and --column")
-    if len({*labels, *person}) < len(labels) + len(person):
+    if len(set(others)) < len(others):
         raise ScenarioError("--label, --labels and --person: name each column once")
-    classes, regression = asked.task == "classification", asked.task == "regression"
     if classes and len(labels) > 1:
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
-    bounded = [name for name in labels if name in declared]
-    if bounded and not regression:
+    if task != "regression" and (bounded := [name for name in labels if name in known]):
         raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
-    if classes and (kinds := columns[labels[0]].measured_kinds(table.decimal)):
-        mend = "add --task regression, or name a column of classes by --label"
-        raise ScenarioError(f"{labels[0]}: looks like a measured number ({kinds:,} different values); {mend}")
-    measured = [name for name, known in declared.items() if not known.categories]
-    for name in (*measured, *(labels if regression else ())):
-        if odd := columns[name].odd_text(table.decimal):
-            raise DataError(f"{path}: column {shown(name)} holds {shown(odd)}: must hold plain numbers alone")
-    others = [name for name in names if name not in (*labels, *person)]
-    reasons = {name: columns[name].why_left_out(table.decimal) for name in others if name not in declared}
-    left_out = {name: why for name, why in reasons.items() if why}
-    inputs = [name for name in others if name not in left_out]
+    inputs, left_out = [], {}
+    for name in names:
+        why = "" if name in known else columns[name].why_left_out(decimal)
+        if why and name not in others:
+            left_out[name] = why
+        elif name not in others:
+            inputs.append(name)
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
         raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
-    found = [name for name in inputs if name not in declared and not columns[name].is_number(table.decimal)]
-    categories = {name: declared[name].categories for name in inputs if name in declared and declared[name].categories}
-    categories |= {name: columns[name].categories for name in found}
+    found = [name for name in inputs if name not in known and not columns[name].is_number(decimal)]
+    categories = {name: columns[name].categories for name in found}
+    categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
-    single = f"label_column = {_quoted(labels[0])}" + ("  # the class of a row" if classes else "")
+    single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     lines = [
         *_beginning(path),
-        f"# read as {table}",
-        *(['decimal = "comma"'] if table.decimal == "comma" else []),
-        *(f"worker_column = {_quoted(name)}  # all rows of one are one worker's" for name in person),
-        *(f"# left out: {_quoted(name)}, which {why}" for name, why in left_out.items()),
-        single if len(labels) == 1 else f"label_columns = {_listed(labels)}",
+        *(['decimal = "comma"'] if decimal == "comma" else []),
+        *([f"worker_column = {toml_value(person)}  # all rows of one are one worker's"] if person else []),
+        *(f"# left out: {toml_value(name)}, which {why}" for name, why in left_out.items()),
+        single if len(labels) == 1 else f"label_columns = {toml_value(labels)}",
         "feature_columns = [",
-        *(f"    {_quoted(name)}," for name in inputs),
+        *(f"    {toml_value(name)}," for name in inputs),
         "]",
         *(_MISSING_EXPLAINED if gaps else ()),
         *(_class_lines([*columns[labels[0]].texts.elements()], path) if classes else []),
         *(_UNLABELLED if classes and columns[labels[0]].missing else ()),
-        *_task_lines(asked, labels),
+        *_task_lines(task, [known[name] for name in labels if name in known], len(labels)),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
-        *(_bound_line(name, declared.get(name)) for name in numbers),
+        *(_bound_line(name, known.get(name)) for name in numbers),
         *(_CATEGORIES_EXPLAINED if categories else ()),
-        *(f"{_quoted(name)} = {_listed(each)}" for name, each in categories.items()),
+        *(f"{toml_value(name)} = {toml_value(each)}" for name, each in categories.items()),
     ]
-    missing = [name for name in (*numbers, *(labels if regression else ())) if name not in declared]
-    notes = [f"read as {table}"]
-    notes += [f"column {shown(name)} is left out: it {why}" for name, why in left_out.items()]
+    missing = [name for name in (*numbers, *(labels if task == "regression" else ())) if name not in known]
+    notes = [f"column {shown(name)} is left out: it {why}" for name, why in left_out.items()]
     notes += [f"categories found in the rows of {', '.join(map(shown, found))}: check them"] if found else []
     filled = "they count as the middle of the bounds"
     notes += [f"missing numbers in {', '.join(map(shown, gaps))}: {filled}"] if gaps else []
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
 
 
-def _of_arrays(path: Path, asked: Asked) -> FirstScenario:
-    inputs, image_shape, arrays = read_arrays(path, ("labels",), "the file of data")
-    shape, kind = (len(inputs), *(image_shape or inputs.shape[1:])), str(inputs.dtype)
-    classes = asked.task == "classification"
-    lines = _beginning(path, preset="private-images" if len(shape) > 2 else "private-table")
-    lines += [f"# inputs: {' x '.join(map(str, shape))} of type {kind}", *_task_lines(asked, ("the target",))]
-    lines += _class_lines(label_texts(arrays["labels"].reshape(-1), path), path) if classes else []
-    lines += _BOUNDS_EXPLAINED
-    missing = ["the target"] if asked.task == "regression" else []
-    if kind == "uint8":
-        lines += ["input_lower = [0]    # bytes", "input_upper = [255]"]
-    else:
-        lines += [f"# input_lower = [LOWER]    # one number for all {inputs.shape[1]:,} inputs, or one for each"]
-        lines += ["# input_upper = [UPPER]"]
-        missing = ["the inputs", *missing]
-    return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing))
-
-
-def _beginning(path: Path, preset: str = "private-table") -> list[str]:
+def _beginning(path: Path) -> list[str]:
+    name = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
     return [
         f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
-        f'extends = "{preset}"',
-        f"name = {_quoted(_folder_name(path.stem))}",
+        'extends = "private-table"',
+        f"name = {toml_value(name.strip(' .-'))}",
         "",
         "[workers]",
-        f"dataset = {_quoted(str(path))}  # relative to the folder in which you call airmix",
+        f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
     ]
 
 
@@ -303,46 +221,24 @@ _CATEGORIES_EXPLAINED: Final = (
 
 
 def _class_lines(labels: list[str], path: Path) -> list[str]:
-    """Return the declaration of the classes, as found; commented out where the labels look like no classes."""
-    lines = ["", "# Public classes, found in the file. All will be in the model: merge one that could name a person."]
-    try:
-        names = number_classes(labels, str(path))[1]
-    except DataError:
-        return [*lines, '# classes = ["CLASS", "CLASS"]  # needed to protect the data']
-    return [*lines, f"classes = {_listed(names)}  # add those that no row has"]
-
-
-def _task_lines(asked: Asked, labels: Sequence[str]) -> list[str]:
-    """Return the task where it is not classification; of a regression the bounds of its targets too."""
-    lines = [] if asked.task == "classification" else [f'task = "{asked.task}"']
-    if asked.task != "regression":
-        return lines
-    known = [asked.declared[name] for name in labels if name in asked.declared]
-    if len(known) < len(labels):
-        lines += ["# target_lower = [LOWER]  # public bounds of what is learnt, likewise", "# target_upper = [UPPER]"]
-        return lines
-    units = ", ".join(each.unit for each in known if each.unit)
+    """Return the declaration of the classes, as found; labels that look like no classes are refused."""
     return [
-        *lines,
-        f"target_lower = [{', '.join(repr(each.lower) for each in known)}]  # public bounds of what is learnt",
-        f"target_upper = [{', '.join(repr(each.upper) for each in known)}]" + (f"  # {units}" if units else ""),
+        "",
+        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
+        f"classes = {toml_value(number_classes(labels, str(path))[1])}  # add those that no row has",
     ]
 
 
-def _bound_line(name: str, known: Declared | None) -> str:
-    if known is None:
-        return f"# {_quoted(name)} = [LOWER, UPPER]"
-    unit = f"  # {known.unit}" if known.unit else ""
-    return f"{_quoted(name)} = [{known.lower!r}, {known.upper!r}]{unit}"
+def _task_lines(task: str, known: Sequence[Column], targets: int) -> list[str]:
+    """Return the task where it is not classification; of a regression the bounds of its targets too."""
+    if task != "regression":
+        return [] if task == "classification" else [f'task = "{task}"']
+    mark, lower, upper = "# ", "[LOWER]", "[UPPER]"
+    if len(known) == targets:
+        mark, (lower, upper) = "", map(toml_value, zip(*((each.lower, each.upper) for each in known), strict=True))
+    explained = "# public bounds of what is learnt, likewise"
+    return ['task = "regression"', f"{mark}target_lower = {lower}  {explained}", f"{mark}target_upper = {upper}"]
 
 
-def _listed(texts: Iterable[str]) -> str:
-    return f"[{', '.join(map(_quoted, texts))}]"
-
-
-def _folder_name(stem: str) -> str:
-    return "".join(character if character.isalnum() or character in "-_." else "-" for character in stem).strip(" .-")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _bound_line(name: str, known: Column | None) -> str:
+    return f"{toml_value(name)} = [{known.lower}, {known.upper}]" if known else f"# {toml_value(name)} = [LOWER, UPPER]"

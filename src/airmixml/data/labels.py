@@ -6,11 +6,13 @@ regression are scaled by *declared* bounds to [-1, 1] / sqrt(targets); of severa
 sqrt(labels). Two one-hot labels never point apart; the others may point to opposite sides (``signed``).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +21,9 @@ from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import DataError, ScenarioError, private
 from airmixml.names import normal_name
 from airmixml.wording import shown
+
+if TYPE_CHECKING:
+    from airmixml.scenario import Workers
 
 _MOST_CLASSES = 10_000
 _SURELY_CLASSES = 20  # up to so many different values are taken for classes, whatever they look like
@@ -38,6 +43,11 @@ class DeclaredClasses:
     absent: bool = False  # whether the row of another label counts as absent; else it is refused
     key: str = "workers.classes"  # what messages call the declaration
     rule: str = 'workers.unknown_labels = "absent"'  # how such rows are made absent, in words
+
+    @classmethod
+    def of(cls, workers: Workers) -> Self | None:
+        """Return what a scenario declares; None: the classes are those that the rows hold."""
+        return cls(names=workers.classes, absent=workers.unknown_labels == "absent") if workers.classes else None
 
     def numbers(self, labels: Sequence[Any], source: str, read: Callable[[Any], Any] = lambda label: label) -> Integers:
         """Return the class number of each label; ``read`` makes of names and labels what is compared."""
@@ -98,10 +108,9 @@ def look_measured(counts: Integers, *, numeric: bool, fractional: bool) -> bool:
     ``counts`` says how often each different label occurs; ``numeric``: all are numbers, ``fractional``: some not whole.
     """
     different = len(counts)
-    if different <= _SURELY_CLASSES:
-        return False
     single = numeric and np.count_nonzero(counts == 1) > _MOST_SINGLE * different
-    return bool(fractional or different > counts.sum() / 2 or single or different > _MOST_CLASSES)
+    measured = fractional or single or different > min(counts.sum() / 2, _MOST_CLASSES)
+    return bool(measured and different > _SURELY_CLASSES)
 
 
 def read_yes_and_no(texts: Sequence[str]) -> list[float] | None:

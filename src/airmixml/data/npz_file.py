@@ -1,29 +1,23 @@
-"""A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``; rows to predict, in any file."""
-
-from __future__ import annotations
+"""A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape
-from airmixml.data.dataset import RawData, RowFormat
+from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import DataError, private
 from airmixml.reading import open_regular
-from airmixml.scenario.tables import OWN_FILES
+from airmixml.scenario import Workers
 from airmixml.wording import reason, shown
-
-if TYPE_CHECKING:
-    from airmixml.data.columns import Column
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
 _IMAGES, _COLOUR, _SERIES = "height x width", "channels x height x width", "channels x time"
@@ -32,16 +26,15 @@ _LAYOUTS = {1: ("features",), 2: (_IMAGES, _SERIES), 3: (_COLOUR, _COLOUR_LAST)}
 _MOST_COLOURS = 4
 
 
-def load_npz(
-    path: Path, *, task: str = "classification", worker_array: str = "", declared: DeclaredClasses | None = None
-) -> RawData:
+def load_npz(path: Path, workers: Workers) -> RawData:
     """Read ``inputs``, ``labels`` (samples) and, where it is there, ``layout``.
 
     Inputs are samples x features, samples x height x width, or samples x channels x height x width. The text ``layout``
     says where the axes after the first mean something else: "channels x time", or "height x width x channels". Labels
-    of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array that
-    says who holds each sample. Without ``declared`` classes they are those that the samples have.
+    of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``workers.worker_column`` names the
+    array that says who holds each sample.
     """
+    task, worker_array, declared = workers.task, workers.worker_column, DeclaredClasses.of(workers)
     others = ("labels", worker_array) if worker_array else ("labels",)
     inputs, image_shape, arrays = read_arrays(path, others)
     labels, samples = arrays["labels"], (len(inputs),)
@@ -179,79 +172,3 @@ def label_texts(labels: NDArray[Any], path: Path, *, missing: bool = False) -> l
             which = private(f"labels[{place}] is missing ({shown(text)})", "a label is missing")
             raise DataError(f"{path}: {which}; fill it in or remove the sample")
     return texts
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowsFile:
-    """Raw rows, and what else was asked for."""
-
-    inputs: NDArray[Any]  # rows x numbers, in the order of the run
-    labels: list[str] | None = None  # the class of each row, where they were asked for
-    kept: dict[str, list[str]] = field(default_factory=dict)  # columns that go into the output as they are, by name
-
-
-def read_rows(
-    path: Path,
-    row_format: RowFormat,
-    *,
-    label_column: str = "label",
-    with_labels: bool = False,
-    keep: Sequence[str] = (),
-) -> RowsFile:
-    """Read the rows of a file; complaints name the file, the row (a header is row 1) and the column.
-
-    Columns of a CSV file are found by their names where the run has names; else all but the label's and those to
-    ``keep``, which are copied, are taken in their order. An NPZ file has the arrays ``inputs`` and ``labels``.
-    """
-    if path.suffix.lower() not in OWN_FILES:
-        raise DataError(f"{path}: must be a file of rows that ends in .csv, .tsv or .npz")
-    if path.suffix.lower() != ".npz":
-        rows = _read_csv(path, row_format, label_column, with_labels, keep)
-    elif keep:
-        raise DataError(f"--keep {keep[0]}: names a column of a CSV file, but {path} is an NPZ file; leave it out")
-    else:
-        rows = _read_npz(path, row_format, with_labels)
-    if not len(rows.inputs):
-        raise DataError(f"{path}: has no rows; give one row per prediction")
-    return rows
-
-
-def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels: bool, keep: Sequence[str]) -> RowsFile:
-    from airmixml.data.csv_file import find_column, open_table  # here: a worker reads one kind
-
-    with open_table(path, "give a CSV or NPZ file of rows") as file:
-        columns = _columns(file.names, path, row_format, {label_column, *keep})
-        labels = [find_column(label_column, file.names, path, "--score")] if with_labels else []
-        kept = [find_column(name, file.names, path, "--keep") for name in keep]
-        advice = "correct it or remove the row"
-        table = file.read(columns, [*kept, *labels], advice=advice, decimal=row_format.decimal)
-    texts = [text.strip() for text in table.texts[labels[0]]] if labels else None
-    return RowsFile(inputs=table.inputs, labels=texts, kept={name: table.texts[name] for name in kept})
-
-
-def _columns(header: tuple[str, ...], path: Path, row_format: RowFormat, others: set[str]) -> Sequence[Column]:
-    from airmixml.data.columns import Column
-
-    columns = row_format.columns or [Column(name=name) for name in row_format.feature_names]
-    missing = [column.name for column in columns if column.name not in header]
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        needed = f"must have the {len(columns)} input columns that the model was trained on, in any order"
-        raise DataError(f"{path}: row 1 lacks the column {shown(missing[0])}{more}: {needed}")
-    columns = columns or [Column(name=name) for name in header if name not in others]
-    if not row_format.feature_names and not row_format.columns and len(columns) != row_format.width:
-        ordered = "in the order of the training data, since the model knows no names"
-        raise DataError(f"{path}: has {len(columns)} columns of inputs: must have {row_format.width}, {ordered}")
-    return columns
-
-
-def _read_npz(path: Path, row_format: RowFormat, with_labels: bool) -> RowsFile:
-    inputs, _, arrays = read_arrays(path, ("labels",) if with_labels else (), key="the file of rows")
-    if inputs.shape[1] != row_format.width:
-        raise DataError(f"{path}: inputs have {inputs.shape[1]} numbers in a row: must have {row_format.width}")
-    if not with_labels:
-        return RowsFile(inputs=inputs)
-    labels = arrays["labels"]
-    if labels.shape != (len(inputs),):
-        raise DataError(f"{path}: labels have the shape {shown(labels.shape)}: must be {shown((len(inputs),))}")
-    return RowsFile(inputs=inputs, labels=[str(label).strip() for label in labels.tolist()])

@@ -1,35 +1,12 @@
 """From sums to models: what the server broadcasts before a round of gradients, and what it has learned so far."""
 
-from dataclasses import replace
-
 from airmixml.data import DataSet
 from airmixml.deploy.attempts import Sum
 from airmixml.deploy.contract import Contract
 from airmixml.edge.models import TrainedModel
-from airmixml.edge.sources import NoMoreRounds, Received, learn_from
+from airmixml.edge.received import Received, learn_from
 from airmixml.errors import ProtocolError
 from airmixml.workers.payloads import Broadcast
-
-
-class _Sums:
-    """Sums that are there, as a source for ``learn_from``."""
-
-    def __init__(self, contract: Contract, sums: list[Sum]) -> None:
-        gradients = [kind.sends == "gradients" for kind in contract.kinds]
-        self.slots = [each for each in sums if not gradients[each.kind]]
-        self._rounds = [each for each in sums if gradients[each.kind]]
-        self.wanted: Broadcast | None = None  # what is told before the first round that is not there
-
-    def slot(self, number: int) -> Received:
-        """Return what a slot of moments gave."""
-        return _received(self.slots[number])
-
-    def round(self, number: int, told: Broadcast) -> Received:
-        """Return what a round of gradients gave."""
-        if number >= len(self._rounds):
-            self.wanted = told
-            raise NoMoreRounds
-        return _received(self._rounds[number])
 
 
 def _received(found: Sum) -> Received:
@@ -62,9 +39,9 @@ class Teacher:
         return self._last[1]
 
     def _learn_from(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
-        source, scenario = _Sums(self._contract, sums), self._contract.plan
-        if scenario.workers.sends != "gradients":  # which begin with a model of zeros
-            if not source.slots:
-                raise ProtocolError("no slot of moments has been received, so that nothing is learned")
-            scenario = replace(scenario, radio=replace(scenario.radio, slots=len(source.slots)))
-        return learn_from(scenario, self._dataset, source), source.wanted
+        gradients = [kind.sends == "gradients" for kind in self._contract.kinds]
+        slots = [_received(each) for each in sums if not gradients[each.kind]]
+        rounds = [_received(each) for each in sums if gradients[each.kind]]
+        if not slots and self._contract.plan.workers.sends != "gradients":  # which begin with a model of zeros
+            raise ProtocolError("no slot of moments has been received, so that nothing is learned")
+        return learn_from(self._contract.plan, self._dataset, slots, rounds)

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from airmixml.edge.fitting import train_model, train_seeds, train_stack
     from airmixml.edge.learners import ClosedForm, LearnerModel
     from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, predicted
-    from airmixml.edge.sources import Received, Source, learn_from
+    from airmixml.edge.received import Received, learn_from
     from airmixml.edge.training import Learned, learn, simulate, train
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
-__all__ += ["Received", "Source", "learn", "learn_from", "predicted", "simulate", "soft_cross_entropy", "train"]
+__all__ += ["Received", "learn", "learn_from", "predicted", "simulate", "soft_cross_entropy", "train"]
 __all__ += ["train_model", "train_seeds", "train_stack"]
 
 __getattr__ = import_late(__name__)

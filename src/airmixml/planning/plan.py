@@ -34,7 +34,7 @@ from airmixml.radio.power_calibration import private_received_watts, slots_targe
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.registries import ADVERSARIES, names_objects
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim
 from airmixml.workers.population import planned_holding
@@ -44,7 +44,6 @@ REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
 _LONGEST_SECONDS: Final = 3600.0  # on the air, where nothing else is asked for
 
 
-@names_objects
 def make_plan(
     scenario: Scenario,
     input_dim: int,

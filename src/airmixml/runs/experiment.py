@@ -13,7 +13,6 @@ from airmixml.devices import find_device
 from airmixml.errors import ScenarioError, hides_values
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.registries import names_objects
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
 from airmixml.runs.runners import SHARDS, ProtectedRunner, SimulationRunner
@@ -30,7 +29,6 @@ AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 @hides_values
-@names_objects
 def run(
     scenario: Scenario,
     *,

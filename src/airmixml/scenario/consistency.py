@@ -102,44 +102,40 @@ def _check_limits(tables: Tables) -> None:
 
 
 def _check_signal(tables: Tables) -> None:
-    workers, encoder = tables.workers, ENCODERS.load(tables.workers.encoder)
+    workers, learner, encoder = tables.workers, tables.learner, ENCODERS.load(tables.workers.encoder)
     if not encoder.bounds_norm:
         for name, default in {"centre": "none", "norm": "clip", "constant": 0.0, "sends": "samples", "bits": 0}.items():
             bounded = 'needs an encoder that bounds the norm of what is sent, such as workers.encoder = "clip"'
             tables.must(getattr(workers, name) == default, f"workers.{name}", bounded)
+    named = f'for workers.encoder = "{workers.encoder}"'
     if not getattr(encoder, "scales_inputs", True):
-        told = f'workers.encoder = "{workers.encoder}"'
-        without = f'is taken from the middle of declared bounds, and {told} has none; use "none", "own" or "private"'
+        without = f'must be "none", "own" or "private" {named}, whose inputs have no declared bounds'
         tables.must(workers.centre not in ("public", "refined"), "workers.centre", without)
         for name in ("input_lower", "input_upper"):
-            tables.must_be(f"workers.{name}", (), f"for {told}, which takes inputs as they are and bounds their norm")
+            tables.must_be(f"workers.{name}", (), f"{named}, which takes inputs as they are and bounds their norm")
     if not encoder.takes_features:
-        fixed = f'for workers.encoder = "{workers.encoder}", whose number of features is fixed'
-        tables.must_be("workers.features", 0, f"{fixed}; use an encoder that lets you choose it")
-    beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
-    grown = workers.norm == "unit" or workers.constant > 0.0
-    if beyond_inputs or grown or workers.sends != "samples" or workers.bits:
+        tables.must_be("workers.features", 0, f"{named}, whose number of features is fixed; use another encoder")
+    products, beyond_inputs = workers.sends in _PRODUCTS, not encoder.keeps_inputs or workers.centre != "none"
+    changed = beyond_inputs or workers.sends != "samples" or bool(workers.bits)
+    if changed or workers.norm == "unit" or workers.constant > 0.0:
         largest = "must be at most 1 unless inputs are sent as they are, so that no symbol takes more than its power"
         tables.must(workers.clip_norm <= 1.0, "workers.clip_norm", largest)
-    learner = tables.learner
-    if workers.sends in _PRODUCTS and not learner.closed_form:
+    if products and not learner.closed_form:
         closed_forms = ", ".join(name for name in LEARNERS.names if LEARNERS.load(name).closed_form)
         needed = f'must be one of {closed_forms} where workers.sends = "{workers.sends}"; networks learn from samples'
         tables.refuse("learner.model", needed)
     if workers.sends == "gradients" and not learner.rounds:
-        without = (
-            'needs moments, and workers.sends = "gradients" sends none; use "adam", or "moments" with learner.rounds'
-        )
+        without = 'needs moments first; use "adam", or workers.sends = "moments" with learner.rounds'
         tables.must(not DESCENTS.load(learner.descent).needs_moments, "learner.descent", without)
-    if tables.privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
+    if tables.privacy.sensitivity == "paper" and changed:
         bounds = 'd_X + d_Y bounds samples in [0, 1], and other symbols are sent; use privacy.sensitivity = "encoder"'
         tables.refuse("privacy.sensitivity", bounds)
 
 
 def _check_labels(tables: Tables) -> None:
     workers, learner = tables.workers, tables.learner
-    task = f'workers.task = "{workers.task}"'
-    if workers.task == "classification":
+    task, classes = f'workers.task = "{workers.task}"', workers.task == "classification"
+    if classes:
         column = 'whose class is in workers.label_column; or use workers.task = "multi-label"'
         tables.must_be("workers.label_columns", (), f"for {task}, {column}")
     else:
@@ -148,21 +144,20 @@ def _check_labels(tables: Tables) -> None:
         tables.must(not has_classes, "learner.model", f'must be "ridge" or a network for {task}; it has classes')
         if not learner.closed_form:
             tables.must_be("learner.loss", "squared", f"for {task}")
-        dealt = f'must be "size-skewed" or another for {task}; it deals classes'
-        tables.must(workers.holding != "label-skewed", "workers.holding", dealt)
         tables.must_be("workers.classes", (), f"for {task}, whose outputs are the label columns")
+    if not classes or workers.unknown_labels == "absent":
+        absent = 'workers.unknown_labels = "absent"'
+        dealt = f'must be "size-skewed" or another for {absent if classes else task}; it deals rows by their class'
+        tables.must(workers.holding != "label-skewed", "workers.holding", dealt)
     if workers.unknown_labels == "absent":
         needed = "needs workers.classes, the classes that are known without the data"
         tables.must(workers.classes, "workers.unknown_labels", needed)
-        by_class = 'deals rows by their class; use workers.unknown_labels = "refuse" with it'
-        tables.must(workers.holding != "label-skewed", "workers.holding", by_class)
     if workers.label_code == "centred":  # the server must know what was left out
-        rows = _key_of_rows(workers)
         for name, fits in (
             ("workers.sends", workers.sends in _PRODUCTS),
-            ("workers.task", workers.task == "classification"),
+            ("workers.task", classes),
             ("workers.bits", not workers.bits),
-            (rows, not workers.several_rows),
+            (_key_of_rows(workers), not workers.several_rows),
         ):
             centred = 'does not go with workers.label_code = "centred", which is for unrounded moments of one row with '
             tables.must(fits, name, f'{centred}one class; use workers.label_code = "one-hot"')

@@ -12,7 +12,6 @@ from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.toml import TOP_LEVEL, all_keys, parse_assignments, rule_of, unknown_key
 from airmixml.wording import shown, shown_name
 
-MOST_RUNS: Final = 100_000
 _EXAMPLE: Final = "privacy.epsilon=0.5,1,5"
 _OPEN, _CLOSE, _QUOTES = "[", "]", "\"'"
 
@@ -63,14 +62,6 @@ class Grid:
     def points(self) -> Iterator[Point]:
         """All combinations; the last key changes fastest."""
         return (dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values()))
-
-    def check_size(self, seeds: int) -> None:
-        """Refuse more runs than anybody waits for."""
-        if len(self) * seeds > MOST_RUNS:
-            raise ScenarioError(
-                f"--grid: {len(self):,} cells with {seeds:,} seeds are {len(self) * seeds:,} runs: must be at most "
-                f"{MOST_RUNS:,}; give fewer values or seeds, or sweep parts of the grid into separate folders"
-            )
 
 
 def scenario_at(base: Scenario, point: Point) -> Scenario:

@@ -3,6 +3,7 @@
 import math
 import numbers
 import pickle
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -179,12 +180,14 @@ class Items(Rule):
 
     rule: Rule
     least: int = 0
+    most: int = sys.maxsize
 
     def _words(self) -> str:
-        return f"a list{f' of at least {self.least} values' if self.least else ''}, each {self.rule.must_be}"
+        count = f" of {self.least} values" if self.most == self.least else f" of at least {self.least} values"
+        return f"a list{count if self.least else ''}, each {self.rule.must_be}"
 
     def _stored(self, name: str, value: Any) -> tuple[Any, ...] | None:
-        if not isinstance(value, (list, tuple)) or len(value) < self.least:
+        if not isinstance(value, (list, tuple)) or not self.least <= len(value) <= self.most:
             return None
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 

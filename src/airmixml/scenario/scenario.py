@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
-from airmixml.notebook import html_lines, html_table
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
@@ -152,20 +151,6 @@ class Scenario:
         listed = [name for name in self.workers.feature_columns if name in bounds or name in categories]
         return replace(self, workers=replace(self.workers, **toml.bounded_columns(bounds, listed, categories)))
 
-    def _repr_html_(self) -> str:
-        """What differs from the defaults, and where the rest is."""
-        defaults = Scenario().to_dict()
-        rows = [
-            (f"{table}.{key}", shown(value), shown(defaults[table][key]))
-            for table, keys in self.to_dict().items()
-            if table in TABLES
-            for key, value in keys.items()
-            if value != defaults[table][key]
-        ]
-        every = "all keys with their meaning: print(scenario.to_toml(comments=True)), or docs/scenario.md"
-        title = f"Scenario {self.title}, seed {self.seed}"
-        return html_table(title, ["key", "value", "default"], rows) + html_lines([every])
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
         return asdict(self, dict_factory=lambda items: {name: _as_list(value) for name, value in items})
@@ -204,8 +189,13 @@ class Scenario:
 
     @classmethod
     def load(cls, path: str | Path) -> Scenario:
-        """Read a scenario file."""
-        return cls.from_toml(toml.read_scenario_file(Path(path)), source=str(path))
+        """Read a scenario file; its errors name the file."""
+        text = toml.read_scenario_file(Path(path))
+        try:
+            return cls.from_toml(text, source=str(path))
+        except AirMixError as problem:
+            named = str(problem) if str(problem).startswith(f"{path}: ") else f"{path}: {problem}"
+            raise type(problem)(named) from problem.__cause__
 
     @classmethod
     def preset(cls, name: str) -> Scenario:

@@ -15,11 +15,11 @@ from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
 from airmixml.scenario.air import Air, named_air
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole
-from airmixml.scenario.tables import OWN_FILES, TABLES
+from airmixml.scenario.tables import OWN_FILES, SEPARATED, TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
 BOUNDS = "bounds"
-_PAIR = Items(rule=Real(), least=2)
+_PAIR = Items(rule=Real(), least=2, most=2)
 
 
 def bounded_columns(
@@ -33,9 +33,6 @@ def bounded_columns(
     if not isinstance(bounds, Mapping) or not bounds:
         raise ScenarioError(f"workers.bounds = {shown(bounds)}: must be a table with a line COLUMN = [lower, upper]")
     pairs = {name: _PAIR.check(f"workers.bounds.{shown(name)}", pair) for name, pair in bounds.items()}
-    for name, pair in pairs.items():
-        if len(pair) != 2:
-            raise ScenarioError(f"workers.bounds.{shown(name)} has {len(pair)} numbers: must be [lower, upper]")
     columns = list(feature_columns or [*pairs, *categories])
     numbers = [name for name in columns if name not in categories]
     for name in (*numbers, *pairs):
@@ -59,9 +56,6 @@ def all_keys() -> list[str]:
     return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
-_SHOWN_AS: Final = {"neighbours": "adjacency", "neighbors": "adjacency"}  # words of screens for keys
-
-
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
@@ -69,7 +63,7 @@ def unknown_key(name: str) -> ScenarioError:
     if name == EXTENDS:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
     last = name.rpartition(".")[2]
-    same_last = [key for key in all_keys() if key.rpartition(".")[2] == _SHOWN_AS.get(last, last)]
+    same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
     near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, [*all_keys(), *TABLES])
     return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
@@ -94,11 +88,9 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
     """Return the tables of TOML text; ``extends``, if there, names a preset."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise ScenarioError(f"{source}: not valid TOML: {problem}") from None
     except (RecursionError, ValueError) as problem:
-        nested = isinstance(problem, RecursionError)
-        why = "tables or lists are nested too deeply" if nested else "a number has too many digits"
+        known = isinstance(problem, tomllib.TOMLDecodeError)
+        why = problem if known else "nested too deeply, or a number of too many digits"
         raise ScenarioError(f"{source}: not valid TOML: {why}") from None
     if not isinstance(tables.get(EXTENDS, ""), str):
         raise ScenarioError(f"{EXTENDS} = {shown(tables[EXTENDS])}: must name a preset; `airmix presets` lists them")
@@ -108,7 +100,10 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
 def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME") -> str:
     """Return the text of a scenario file, or of another TOML file of that kind."""
     if path.suffix.lower() in OWN_FILES:
-        raise ScenarioError(f"{path}: holds data, not a scenario; `airmix init {path}` writes a scenario for it")
+        how = f"`airmix init {path}` writes a scenario for it"
+        if path.suffix.lower() not in SEPARATED:
+            how = f"use --preset private-table (or private-images) with --set workers.dataset={path}"
+        raise ScenarioError(f"{path}: holds data, not a scenario; {how}")
     try:
         content = read_regular(path, _LARGEST_FILE_BYTES + 1)
     except OSError as problem:
@@ -241,8 +236,6 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-_MOST_NAMED: Final = 2  # keys in a title
-
 Plain = int | float | str | list[str] | None
 """A value of a key as JSON has it; None: infinite, which is off."""
 
@@ -263,23 +256,12 @@ def keys_in_force(air: Air) -> dict[str, Plain]:
     return {"preset": air.preset, **finite(changed)}
 
 
-def air_label(air: Air) -> str:
-    """Return "campus", "campus with absent = 0.2", "air with absent = 0.2"; empty for the ideal air."""
-    if air.is_ideal:
-        return ""
-    named = named_air(air.preset)
-    values = ((entry.name, getattr(air, entry.name), getattr(named, entry.name)) for entry in fields(air))
-    changed = _texts((key, own) for key, own, usual in values if own != usual)
-    name = "air" if air.preset == "ideal" else air.preset
-    if not changed:
-        return name
-    return f"{name} with {', '.join(changed) if len(changed) <= _MOST_NAMED else f'{len(changed)} keys changed'}"
-
-
 def titled(name: str, air: Air) -> str:
-    """Return "private-mnist on campus"; the name alone for the ideal air."""
-    label = air_label(air)
-    return f"{name} on {label}" if label else name
+    """Return "private-mnist on campus", or "on a changed campus"; the name alone for the ideal air."""
+    if air.is_ideal:
+        return name
+    shipped = air == named_air(air.preset)
+    return f"{name} on {air.preset if shipped else 'a changed ' + air.preset.replace('ideal', 'air')}"
 
 
 def folder_stem(name: str, air: Air) -> str:
@@ -295,8 +277,5 @@ def air_in_words(air: Air) -> str:
         return ""
     keys = keys_in_force(air)
     name = keys.pop("preset")
-    return f"{'changed' if name == 'ideal' else name}: {', '.join(_texts(keys.items()))}"
-
-
-def _texts(keys: Iterable[tuple[str, Any]]) -> list[str]:
-    return [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in keys]
+    values = (f"{key} = {value:g}" if isinstance(value, float) else f"{key} = {value}" for key, value in keys.items())
+    return f"{'changed' if name == 'ideal' else name}: {', '.join(values)}"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.registries import names_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.run_folder import identity_of
@@ -37,7 +36,6 @@ SIMULATION_NOTE: Final = (
 )
 
 
-@names_objects
 def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
 
@@ -89,7 +87,6 @@ def sweep_grid(
     started, kind = time.perf_counter(), kind_of(command, attacks=attacks, audit=audit)
     engine = Engine.of(engine, jobs or None, default=0).name
     numbers = list(consecutive_seeds(scenario, seeds))
-    grid.check_size(seeds)
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]

@@ -1,7 +1,6 @@
 """From a scenario's ``[workers]`` table to a data set that workers can send: source, split, scale."""
 
 import os.path
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
 from airmixml.data.dataset import TARGET_KEYS, DataSet, RawData, RowFormat, declare_bounds, known_dataset
-from airmixml.data.labels import ABSENT, Bounded, Centred, DeclaredClasses, LabelCode, Signs
+from airmixml.data.labels import ABSENT, Bounded, Centred, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
@@ -172,25 +171,12 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
                 )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
-    absent = workers.unknown_labels == "absent"
-    declared = DeclaredClasses(names=workers.classes, absent=absent) if workers.classes else None
     if path.suffix.lower() in SEPARATED:
-        from airmixml.data.columns import declared_columns
         from airmixml.data.csv_file import load_csv  # here: a run reads one kind of file
 
-        return load_csv(
-            path,
-            feature_columns=workers.feature_columns,
-            label_column=workers.label_column,
-            label_columns=workers.label_columns,
-            task=workers.task,
-            worker_column=workers.worker_column,
-            declared=declared,
-            decimal=workers.decimal,
-            columns_of=partial(declared_columns, workers),
-        )
+        return load_csv(path, workers)
     if path.suffix.lower() == ".npz":
-        return load_npz(path, task=workers.task, worker_array=workers.worker_column, declared=declared)
+        return load_npz(path, workers)
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv, .tsv or "
