@@ -58,7 +58,6 @@ def test_near_the_exact_claim(preset: str, overrides: tuple[str, ...], adjacency
     exact = next(claim.epsilon for claim in audit.claims if claim.accountant == "gdp")
     assert exact is not None
     assert found_by(audit, "normal scores") > 0.94 * exact
-    assert audit.best.method in ("normal scores", "gaussian")
 
 
 def test_along_one_direction_is_the_same_law(bench_of: Callable[..., Bench]) -> None:

@@ -15,7 +15,7 @@ COMMANDS = {
     "seeds": ("run", "--preset", "paper-iris", *SMALL, "--seeds", "2"),
     "protected": ("run", "--preset", "paper-iris", *SMALL, "--private"),
     "releases": ("run", "--preset", "private-iris", "--private", "--public-test", "--seeds", "2"),
-    "audit": ("audit", "--preset", "private-iris", "--trials", "100", "--canaries", "20"),
+    "audit": ("audit", "--preset", "private-iris", "--trials", "100", ),
     "attack": ("attack", "--preset", "private-iris", "--attacks", "release"),
     "compare": ("compare", "--preset", "private-iris", "--methods", "airmix,dp-logistic"),
     "sweep": ("sweep", "--preset", "private-iris", "--grid", "privacy.epsilon=0.5,5", "--jobs", "1"),

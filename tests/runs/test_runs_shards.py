@@ -89,7 +89,7 @@ def test_a_private_run_stays_in_one_process(tmp_path: Path) -> None:
 
 def test_an_audit_in_blocks_is_the_audit(backwards: Engine) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=150", "workers.count=200")
-    settings = AuditSettings(trials=100, canaries=0)
+    settings = AuditSettings(trials=100)
     here, there = (
         audit_scenario(
             scenario,

@@ -96,7 +96,7 @@ def test_a_cell_of_attack_is_what_airmix_attack_gives(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
-    settings = AuditSettings(adversaries=("server",), trials=200, canaries=0)
+    settings = AuditSettings(adversaries=("server",), trials=200)
     found = swept(grid={"privacy.epsilon": [5]}, command="audit", audit=settings, out=tmp_path / "swept")
     (row,) = found.rows
     alone = audit(scenario_at(IRIS, row.point), settings, out=tmp_path / "alone").to_dict()
@@ -110,7 +110,7 @@ def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
 def test_an_injected_fault_is_caught_in_every_cell(tmp_path: Path) -> None:
     from airmixml.audit import fault_named
 
-    settings = AuditSettings(adversaries=("server",), trials=2000, canaries=0, fault=fault_named("half-noise"))
+    settings = AuditSettings(adversaries=("server",), trials=2000, fault=fault_named("half-noise"))
     found = swept(grid={"privacy.epsilon": [1, 5]}, command="audit", audit=settings, out=tmp_path)
     assert [row.metrics["caught"] for row in found.rows] == [True] * 2
 

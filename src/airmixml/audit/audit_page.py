@@ -11,10 +11,10 @@ import numpy as np
 from airmixml.audit.settings import AUDITED
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
-from airmixml.output.page import Card, Cards, Folded, Lines, Page, Part
+from airmixml.output.page import Card, Cards, Lines, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.wording import NONE, against, epsilon_text, sentence, simulated
+from airmixml.wording import NONE, epsilon_text, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +33,16 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     count = trials["with_canary"] + trials["without"]
     other = "no worker" if plain["adjacency"] == "remove-one" else "another sample"
     every = [(each, bound) for each in audits for bound in each["bounds"]]
-    lines = [
-        f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every if bound["epsilon"] is not None
-    ]
+    lines = [f"{each['adversary']}: {each['trials']['how']}" for each in audits]
+    lines += [f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every]
     lines += [
         f"{each['adversary']}: {bound['method']} {bound['detail']}" for each, bound in every if bound["epsilon"] is None
+    ]
+    lines += [
+        f"{each['adversary']}: {claim['accountant']} claims nothing: {claim['why']}"
+        for each in audits
+        for claim in each["claims"]
+        if claim["epsilon"] is None
     ]
     lines += [
         f"{each['adversary']}: {note}" for each in audits for note in each["notes"] if note not in plain["verdict"]
@@ -56,7 +61,7 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         ),
         results=tuple((check["of"].removeprefix("the "), check["told"]) for check in plain["noise_checks"]),
         cards=(Cards(title=scenario.title, cards=tuple(_card(each, scenario) for each in audits)),),
-        tables=(_overview(plain), Lines(tuple(dict.fromkeys(lines))), *map(_details, audits)),
+        tables=(_overview(plain), Lines(tuple(dict.fromkeys(lines)))),
         command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
     )
 
@@ -67,7 +72,8 @@ def _overview(plain: dict[str, Any]) -> Table:
     for place, each in enumerate(audits):
         found = {f"claimed, {claim['accountant']}": epsilon_text(claim["epsilon"]) for claim in each["claims"]}
         for bound in each["bounds"]:
-            found[f"found, {bound['method']}"] = _at_least(bound)
+            epsilon = bound["epsilon"]
+            found[f"found, {bound['method']}"] = NONE if epsilon is None else f">= {epsilon_text(epsilon)}"
         for name, text in found.items():
             rows.setdefault(name, [""] * len(audits))[place] = text
     return Table(
@@ -75,27 +81,6 @@ def _overview(plain: dict[str, Any]) -> Table:
         columns=("", *(each["adversary"] for each in audits)),
         rows=tuple((name, *texts) for name, texts in rows.items()),
         sections=(len(audits[0]["claims"]),),
-    )
-
-
-def _at_least(bound: dict[str, Any]) -> str:
-    return NONE if bound["epsilon"] is None else f">= {epsilon_text(bound['epsilon'])}"
-
-
-def _details(each: dict[str, Any]) -> Part:
-    claims = [(claim["accountant"], epsilon_text(claim["epsilon"]), claim["why"]) for claim in each["claims"]]
-    bounds = [(one["method"], _at_least(one), one["assumes"], one["detail"]) for one in each["bounds"]]
-    together = f"Lower bounds, {100 * each['confidence']:g} % for all adversaries together"
-    return Folded(
-        summary=f"{each['adversary']}: {each['trials']['how']}",
-        parts=(
-            Table(
-                title=f"Claimed {against(each['adversary'])}",
-                columns=("accountant", "epsilon", "why"),
-                rows=tuple(claims),
-            ),
-            Table(title=together, columns=("method", "epsilon", "assumes", "from"), rows=tuple(bounds)),
-        ),
     )
 
 

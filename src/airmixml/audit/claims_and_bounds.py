@@ -11,21 +11,15 @@ from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
 from airmixml.audit import bounds as lower
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
-from airmixml.audit.one_run import OneRun
 from airmixml.audit.settings import AUDITED
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
-from airmixml.privacy import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import against, epsilon_text
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4
-# Noise that is missing altogether still gives a finite epsilon.
-_LEAST_DEVIATION: Final = 1e-6
-_ONE_RUN: Final = "one run"
-_ALONE: Final = "one worker alone"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +43,7 @@ class Audit:
     failure: float  # probability with which a bound on this adversary may be wrong, its part of what that leaves
     claims: list[Claim]  # of every accountant
     trials: Trials
-    alone: Trials | None  # of a second attack, which listens to the audited worker alone
-    one_run: OneRun | None  # the run with many canaries, if there was one
-    left_out: str  # why there was none
-    noise_check: NoiseCheck  # what the noise of a real run, or that which workers add, is like
-    rounds_noise_check: NoiseCheck | None = None  # what that of its rounds is like, where they follow other slots
+    noise_checks: list[NoiseCheck]  # what the noise of a real run, or that which workers add, is like
     whole_delta: float = 0.0  # of the whole run, where a slot for the mean is not audited
     whole_claims: list[Claim] = field(default_factory=list)  # of every accountant, with that slot
     notes: list[str] = field(default_factory=list)  # what a reader should know, in words
@@ -94,11 +84,6 @@ class Audit:
         """Whether a claim is false: a bound exceeds it, or the noise is not as stated."""
         return any(check.passed is False for check in self.noise_checks) or any(map(self.refutes, self.bounds))
 
-    @property
-    def noise_checks(self) -> list[NoiseCheck]:
-        """All that was measured of noise."""
-        return [check for check in (self.noise_check, self.rounds_noise_check) if check is not None]
-
     def refutes(self, bound: LowerBound) -> bool:
         claim = self.sharpest
         return claim is not None and bound.epsilon is not None and bound.epsilon > (claim.epsilon or 0.0)
@@ -121,7 +106,6 @@ class Audit:
             "adjacency": self.adjacency,
             "delta": self.delta,
             "confidence": self.confidence,
-            "failure_probability": self.failure,
             "epsilon_lower": self.best.epsilon,
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
@@ -136,52 +120,23 @@ class Audit:
 
 
 def _bounds_of(audit: Audit) -> list[LowerBound]:
-    """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
-
-    The noise of a real run, where it is short, has a failure probability of its own.
-    """
-    trials, alone, one_run, noise, delta = audit.trials, audit.alone, audit.one_run, audit.noise_check, audit.delta
-    methods = (3 if trials.normal else 1) + (alone is not None)
-    spared = audit.failure / (methods + 1)
-    shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
-    each = 1.0 - audit.failure / (methods + bool(shares))
+    """Return the bounds of all methods; the failure probability is split over them (Bonferroni)."""
+    trials, delta = audit.trials, audit.delta
     scores = trials.scores_in, trials.scores_out
-    if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
+    if any(np.isnan(found).any() for found in scores):
         raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
     counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
-    found: list[LowerBound] = []
-
-    def add(method: str, epsilon: float | None, assumes: str, detail: str = counted) -> None:
-        found.append(LowerBound(method=method, epsilon=epsilon, assumes=assumes, detail=detail))
-
-    add("clopper-pearson", lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
+    each = 1.0 - audit.failure / (2 if trials.normal else 1)
+    epsilon: float | None = lower.clopper_pearson_epsilon(*scores, delta, each)
+    found = [LowerBound(method="clopper-pearson", epsilon=epsilon, assumes="independent trials", detail=counted)]
     if trials.normal:
-        epsilon = lower.gaussian_epsilon_lower(*scores, delta, each)
-        add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
-        p_value, assumes = lower.normal_scores_p_value(*scores), "normal scores of one variance"
+        p_value = lower.normal_scores_p_value(*scores)
         tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"
+        epsilon, detail = None, f"left out: the scores are not normal ({tested})"
         if p_value >= _LEAST_P_VALUE:
-            epsilon = lower.parametric_epsilon(*scores, delta, each)
-            add("normal scores", epsilon, assumes, f"{counted}; {tested}")
-        else:
-            add("normal scores", None, assumes, f"left out: the scores are not normal ({tested})")
-    if alone is not None:
-        epsilon = lower.gaussian_epsilon_lower(alone.scores_in, alone.scores_out, delta, each)
-        add(_ALONE, epsilon, "the trade-off curve of a Gaussian mechanism", f"{counted}; all others are left aside")
-    if noise.short and noise.upper is not None and trials.shift is not None:
-        epsilon = gaussian_epsilon(trials.shift / max(noise.upper, _LEAST_DEVIATION), delta)
-        detail = f"a deviation of {noise.upper:.4g} of the stated one at most, {noise.numbers:,} numbers of a real run"
-        add("measured noise", epsilon, "Gaussian noise", detail)
-    if one_run is None:
-        add(_ONE_RUN, None, "nothing", f"left out: {audit.left_out}")
-        return found
-    epsilon, guesses, correct = lower.one_run_epsilon(one_run.scores, one_run.coins, delta, each, shares or (1.0,))
-    detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
-    if not shares:
-        least = lower.one_run_least_p_value(len(one_run.coins), 1.0, delta)
-        share = f"its share of the failure probability is {spared:.3g}"
-        detail += f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and {share}"
-    add(_ONE_RUN, epsilon if shares else None, "nothing", detail)
+            epsilon, detail = lower.parametric_epsilon(*scores, delta, each), f"{counted}; {tested}"
+        about = {"method": "normal scores", "assumes": "normal scores of one variance", "detail": detail}
+        found.append(LowerBound(epsilon=epsilon, **about))
     return found
 
 
@@ -203,7 +158,7 @@ class AuditResult:
 
     @property
     def noise_checks(self) -> list[NoiseCheck]:
-        """What was measured of noise: of a real run, of what workers add, or both."""
+        """All that was measured of noise, once."""
         return list({check.of: check for each in self.audits for check in each.noise_checks}.values())
 
     @property
@@ -218,21 +173,17 @@ class AuditResult:
         audits, fault, checks = self.audits, self.fault, self.noise_checks
         broken = f" (injected fault: {fault.about})" if fault.name else ""
         faulty = [check.why_not for check in checks if check.passed is False]
-        refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
+        refuted = [each.in_words for each in audits if any(map(each.refutes, each.bounds))]
         if refuted or faulty:
             first = "CAUGHT" if fault.name else "BROKEN"
-            if faulty:
-                false = "no claim that rests on it holds" if not refuted else "the claims are false"
-            else:
-                false = "that claim is false" if len(refuted) == 1 else "those claims are false"
-            return f"{first}: " + "; ".join(faulty + [each.in_words for each in refuted]) + f", so {false}{broken}."
-        first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
+            false = "the claim is false" if refuted else "no claim that rests on it holds"
+            return f"{first}: {'; '.join(faulty + refuted)}, so {false}{broken}."
+        first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", [each.in_words for each in audits]
         if all(each.sharpest is None for each in audits):
-            first, found = "NO CLAIM", ["nothing could be refuted"]
-        found += [each.in_words for each in audits]
+            first, found = "NO CLAIM", ["nothing could be refuted", *found]
         if any(check.passed is None for check in checks):
             found.append("the noise of a run was not checked")
-        return f"{first}: " + "; ".join(found) + f"{broken}."
+        return f"{first}: {'; '.join(found)}{broken}."
 
     def _repr_html_(self) -> str:
         rows = [(each.adversary, each.in_words) for each in self.audits]
@@ -240,7 +191,7 @@ class AuditResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
-        found, of_rounds = self.own.to_dict(), self.own.rounds_noise_check
+        found = self.own.to_dict()
         repeated = ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
         return {
             "name": self.scenario.name,
@@ -249,10 +200,8 @@ class AuditResult:
             "mode": "simulation",
             "verdict": self.verdict,
             **{key: found[key] for key in repeated},
-            "confidence_of": "all lower bounds on all audited adversaries together",
             "caught": self.caught,
-            "noise_check": self.own.noise_check.to_dict(),
-            **({} if of_rounds is None else {"rounds_noise_check": of_rounds.to_dict()}),
+            "noise_check": self.own.noise_checks[0].to_dict(),
             "noise_checks": [{**check.to_dict(), "told": check.in_words} for check in self.noise_checks],
             "fault": self.fault.name or None,
             "audits": [each.to_dict() for each in self.audits],

@@ -21,10 +21,9 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
+from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
-from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.rounds import ONE_MODEL
+from airmixml.audit.noise_of_runs import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
@@ -249,5 +248,4 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
         scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {scored[0].moves.about}{told}"
-    how += ONE_MODEL if has_rounds(base) else ""
     return bench.run("schedule hidden", per_run, partial(_of_all_kinds, scored), how=how)

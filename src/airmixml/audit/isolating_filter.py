@@ -138,7 +138,6 @@ class FormedMasks:
     seeds: Seeds  # of all masks with ends of different weight, as both ends have them
     weights: dict[int, float]  # of the seats in them, as the score has them; in 1 / watts
     seat: int  # of the audited worker
-    self_seed: bytes  # of its self mask
     masking: Masking  # how strong masks are
     reused: bool = False  # whether every slot has the masks of the first symbol of the first one: a fault
 
@@ -156,23 +155,9 @@ class FormedMasks:
             seeds=seeds,
             weights={seat: listening.weight_of(seat) for seat in seeds},
             seat=listening.seat,
-            self_seed=sha256(round_id + b"self" + seed.to_bytes(16, "big")).digest(),
             masking=masking,
             reused=reused,
         )
-
-    def _where(self, slot: int, first: int, count: int) -> tuple[int, int, int]:
-        """Return of which slot, from which symbol on and how many numbers are really formed."""
-        return (0, 0, 1) if self.reused else (slot, first, count)
-
-    def self_mask(self, bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
-        """Return the self mask of the audited worker, in sqrt(watts), or integers of so many bits; shape count."""
-        from airmixml.masks.expansion import self_mask, uniform_integers  # here: they need the extra "masks"
-
-        where = self._where(slot, first, count)
-        if bits:
-            return np.broadcast_to(uniform_integers(self.self_seed, *where, bits), (count,))
-        return np.broadcast_to(self_mask(self.self_seed, float(np.sqrt(self.masking.self_watts)), *where), (count,))
 
     def added(self, weights: dict[int, float], bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count.
@@ -181,7 +166,8 @@ class FormedMasks:
         """
         from airmixml.masks.expansion import edge_masks, integer_edge_masks  # here: they need the extra "masks"
 
-        where, deviation = self._where(slot, first, count), float(np.sqrt(self.masking.pair_watts))
+        where = (0, 0, 1) if self.reused else (slot, first, count)
+        deviation = float(np.sqrt(self.masking.pair_watts))
         total: NDArray[Any] = np.zeros(where[-1], dtype=np.uint64 if bits else np.float64)
         for own, weight in weights.items():
             if own in self.seeds and bits:

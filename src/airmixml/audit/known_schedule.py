@@ -22,10 +22,9 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
+from airmixml.audit.canaries import faulty_sender, worst_samples
 from airmixml.audit.faults import Fault
-from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.rounds import ONE_MODEL, adaptive_trials, runs_adapt
+from airmixml.audit.noise_of_runs import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam
@@ -151,16 +150,12 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     noise = heard_noise(scenario, sums, fault)
     amplitude = torch.from_numpy(np.sqrt(beta / (noise.stated_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
-    shift = float(moved.norm())
-    if runs_adapt(bench):
-        return adaptive_trials(bench, worker, shift)
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
     slots, symbols = with_canary.shape
     few = slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS
     (with_canary, without), received = noise.narrowed((with_canary, without), moved, few=few)
     moved = (with_canary - without).double() * amplitude
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}{received}"
-    how += ONE_MODEL if has_rounds(scenario) else ""
     numbers = with_canary.numel()
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
     at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
@@ -174,7 +169,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         noise=noise,
         at_once=at_once,
     )
-    return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
+    return bench.run("schedule known", per_block, scored, how=how, normal=True)
 
 
 def contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor, list[IntegerSums | None]]:

@@ -93,7 +93,6 @@ def audit_command(
     trials: Annotated[
         int, Option(help="Trials per adversary, half of them with the canary, the worker looked for.")
     ] = 10_000,
-    canaries: Annotated[int, Option(help="Maximum number of canaries in a single run (0 disables it).")] = 1000,
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
@@ -128,7 +127,6 @@ def audit_command(
         adversaries=_CHOICES[adversary] if adversary else (),
         adjacency=adjacency or "",
         trials=trials,
-        canaries=canaries,
         confidence=confidence,
         fault=fault_named(fault or ""),
     )

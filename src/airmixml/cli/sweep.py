@@ -44,9 +44,6 @@ def sweep_command(
         str | None, Option(metavar="NAME,...", help=f"With --command attack: {choices(ATTACKS)} [default: all].")
     ] = None,
     trials: Annotated[int | None, Option(help="With --command audit: trials per adversary [default: 10000].")] = None,
-    canaries: Annotated[
-        int | None, Option(help="With --command audit: most canaries in a single run [default: 1000].")
-    ] = None,
     fault: Annotated[str | None, Option(help="With --command audit: inject this fault.")] = None,
     out: options.Out = None,
     force: options.Force = False,
@@ -81,7 +78,7 @@ def sweep_command(
             device=device,
             data_dir=data_dir,
             attacks=None if attacks is None else attacks.split(","),
-            audit=_audit_settings(command, trials, canaries, fault),
+            audit=_audit_settings(command, trials, fault),
             progress=progress,
         )
 
@@ -101,9 +98,9 @@ def sweep_command(
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
 
 
-def _audit_settings(command: str, trials: int | None, canaries: int | None, fault: str | None) -> AuditSettings | None:
+def _audit_settings(command: str, trials: int | None, fault: str | None) -> AuditSettings | None:
     """Return what an audit is asked for; None where nothing is."""
-    asked = {"trials": trials, "canaries": canaries, "fault": fault}
+    asked = {"trials": trials, "fault": fault}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and command != "audit":
         raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
