@@ -116,9 +116,8 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     symbols = torch.cat(parts)
     if signal.moments:
         mixtures = rows_of_classes(symbols[:, signal.input_symbols :], signal.features, classes)
-        sent_labels = mixtures[:, :0].real
     else:
-        mixtures, sent_labels = symbols[:, : signal.features], align_phase(symbols)[:, signal.features :]
+        mixtures = symbols[:, : signal.features]
     every_watts = np.concatenate(heard)
     return Received(
         symbols=symbols,
@@ -127,9 +126,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
         amplitudes=Amplitudes.of(every_watts, workers, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,
-        labels=sent_labels.double().cpu().numpy(),
         strongest_worker=np.concatenate(strongest),
-        known_scale=False,
         beside=listener.beside_worker,
     )
 

@@ -25,7 +25,7 @@ from scipy.sparse.linalg import cg
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.inference import Scores, identified, link
-from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, Unmixing, candidates_of, pictures_of
+from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError
@@ -48,7 +48,6 @@ _CANDIDATES: Final = 10_000
 _SAMPLES_AT_ONCE: Final = 4096
 _LEAST_VARIANCE: Final = 1e-9  # symbols are numbers of single precision
 _LEAST_PRECISION: Final = 1e-20  # of a worker that never sends
-_FOR_NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 
 def alone(workers: Integers, count: int) -> Integers:
@@ -207,15 +206,14 @@ class EveryoneAttack:
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
         findings = ListenerFindings(
-            linkage=link(scores, _FOR_NOBODY, _FOR_NOBODY, method="likelihood"),
-            unmixing=Unmixing(),
+            linkage=link(scores, "likelihood"),
             clearest_slots=identified(np.array(named), target.examples, len(known)),
             image_shape=held.image_shape,
             decoys_alike=public.alike,
         )
         pictures = pictures_of(target, torch.from_numpy(np.concatenate(seen)), target.examples)
         kept = {"held_rows": held_index[workers], "held_scores": scores.held, "decoy_scores": scores.decoys}
-        return Outcome(findings=findings, arrays={**pictures, **kept, "held_variance": heard_of.variance})
+        return Outcome(findings=findings, arrays={**pictures, **kept})
 
 
 EVERYONE: Final = EveryoneAttack()

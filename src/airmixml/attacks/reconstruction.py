@@ -1,9 +1,8 @@
 """Reconstruction by the server: every worker's sample at once, from all mixtures, schedule and shares known.
 
-The received mixtures are Y = A X + noise with a known A, so this is linear algebra. Three ways to solve it:
+The received mixtures are Y = A X + noise with a known A, so this is linear algebra. Two ways to solve it:
 
 - ``least-squares`` uses nothing else. Where slots are fewer than workers it is the solution nearest to the public mean.
-- ``non-negative`` knows the range of the numbers that are sent.
 - ``prior`` knows how samples vary: with mean and covariance of public samples it is the best linear estimate there is
   (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
 """
@@ -16,14 +15,12 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
+from airmixml.attacks.least_squares import solve_least_squares
 from airmixml.attacks.target import ServerView, no_sample
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Workers
-from airmixml.workers import input_range
 
-RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
+RECONSTRUCTIONS: Final = ("least-squares", "prior")
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
 _COLUMNS_ON_CPU: Final = 112
 _COLUMNS_ON_GPU: Final = 1024
@@ -40,29 +37,17 @@ class Reconstruction:
     labels: Singles  # shares of the classes; workers x classes
 
 
-def reconstruction_refusal(method: str, workers: Workers) -> str:
-    """Return why a method does not fit what the workers send; empty if it does."""
-    if refusal := no_sample(workers):
-        return refusal
-    if method != "non-negative":
-        return ""
-    if workers.sends == "moments":
-        return "products are sent, not numbers of a known range"
-    return "what the encoder sends may be negative" if workers.bits or input_range(workers)[0] < 0.0 else ""
-
-
 def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
     """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
     if method not in RECONSTRUCTIONS:
         raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
-    refusal = reconstruction_refusal(method, view.transmission.scenario.workers)
-    if refusal:
+    if refusal := no_sample(view.scenario.workers):
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
     if method == "prior":
         numbers = _with_prior(view, public, progress)
     else:
-        numbers = _without_prior(view, public.mean(axis=0), method, progress)
+        numbers = _without_prior(view, public.mean(axis=0), progress)
     inputs, labels = view.layout.read(numbers)
     return Reconstruction(inputs=inputs, labels=labels)
 
@@ -76,23 +61,15 @@ def _blocks(method: str, columns: int, device: torch.device, progress: Progress)
     progress(method, columns, columns)
 
 
-def _without_prior(view: ServerView, mean: Doubles, method: str, progress: Progress) -> torch.Tensor:
+def _without_prior(view: ServerView, mean: Doubles, progress: Progress) -> torch.Tensor:
     """Solve for every number by itself; returns workers x numbers."""
     matrix, device = view.matrix, view.received.device
     centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
-    workers = view.transmission.scenario.workers
-    low, high = input_range(workers)
-    bounds = [[low, high]] * view.dataset.input_dim + [[0.0, workers.label_weight]] * view.dataset.label_dim
-    lower, upper = torch.tensor(bounds, device=device).T
     found = torch.empty((matrix.workers, len(mean)), device=device)
-    for columns in _blocks(method, len(mean), device, progress):
-        mixtures = view.received[:, columns] * root
+    for columns in _blocks("least-squares", len(mean), device, progress):
         public = centre[columns].expand(matrix.workers, -1).contiguous()
-        surplus, ridge = mixtures - matrix.mix(public), torch.zeros_like(centre[columns])
-        solved = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
-        if method == "non-negative":
-            solved = solve_within_bounds(matrix, mixtures, lower=lower[columns], upper=upper[columns], start=solved)
-        found[:, columns] = solved
+        surplus, ridge = view.received[:, columns] * root - matrix.mix(public), torch.zeros_like(centre[columns])
+        found[:, columns] = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
     return found
 
 

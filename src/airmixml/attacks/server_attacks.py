@@ -1,39 +1,23 @@
 """The server's attacks: reconstruct every worker's sample, then see how like it is and who can be recognised."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from airmixml.arrays import Doubles, ImageShape, Integers, Singles, planes
+from airmixml.arrays import Doubles, ImageShape, Integers, Singles
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.measured import Findings, Measured, counted
-from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.target import Decoder, Outcome, Reader, Target
+from airmixml.attacks.reconstruction import Reconstruction, reconstruct
+from airmixml.attacks.target import Decoder, Outcome, Reader, Target, no_sample
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario
 
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
-_WINDOW: Final = 7
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Median, 5 % and 95 % quantile and largest of a value over all workers."""
-
-    median: float
-    low: float
-    high: float
-    largest: float
-
-    @classmethod
-    def of(cls, values: Doubles) -> Self:
-        low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-        return cls(median=median, low=low, high=high, largest=float(values.max()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +26,7 @@ class ServerFindings(Findings):
 
     kind: ClassVar[str] = "server"
 
-    psnr_db: Spread  # likeness to the original
-    ssim: Spread | None  # the same for images
+    psnr_db: float  # likeness to the original; median
     recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
     guessing: float  # how often always naming the most frequent class is right
@@ -58,7 +41,7 @@ class ServerFindings(Findings):
     explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
-        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, p_if_half=1.0, of="")
+        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, of="")
         labels = "infers a label"
         return [
             counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
@@ -91,14 +74,13 @@ def recognise(
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
-    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
-    ``recognised``, and ``ssim`` of images.
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, and whether the class was
+    ``recognised``.
     """
     samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
     public_mean = held.test_inputs.mean(axis=0)
     psnr_db = peak_signal_to_noise_db(originals, samples)
-    ssim = structural_similarity(originals, samples, held.image_shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
     copied = count_copies(originals, samples, public_mean)
@@ -106,8 +88,7 @@ def recognise(
     # The next worker in the list holds another sample, except for samples that several workers hold.
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
     findings = ServerFindings(
-        psnr_db=Spread.of(psnr_db),
-        ssim=None if ssim is None else Spread.of(ssim),
+        psnr_db=float(np.median(psnr_db)),
         recognised=int(recognised.sum()),
         recognised_share=float(recognised.mean()),
         guessing=inferred.baseline,
@@ -121,32 +102,13 @@ def recognise(
         reader_accuracy=reader.accuracy,
         explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
-    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
-    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
+    return findings, {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
 
 
 def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
-
-
-def structural_similarity(originals: Singles, recovered: Singles, image_shape: ImageShape) -> Doubles | None:
-    """Return the SSIM of each pair of images (Wang et al. 2004), shape samples; None where no window of 3 x 3 fits.
-
-    Of an image with channels it is the mean over them.
-    """
-    shape = planes(image_shape or (1, 1))
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in shape[1:]))
-    if window < 3:
-        return None
-    from skimage.metrics import structural_similarity as similarity
-
-    found = []
-    for pair in zip(originals, recovered, strict=True):
-        images = (each.reshape(shape).astype(np.float64) for each in pair)
-        found.append(similarity(*images, win_size=window, data_range=1.0, channel_axis=0))
-    return np.array(found)
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
@@ -191,7 +153,7 @@ class ServerAttack:
     findings: ClassVar[type[ServerFindings]] = ServerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        return reconstruction_refusal(self.method, scenario.workers)
+        return no_sample(scenario.workers)
 
     def run(self, target: Target) -> Outcome:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""
@@ -204,5 +166,4 @@ class ServerAttack:
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")
-NON_NEGATIVE: Final = ServerAttack("non-negative", "the same within the range of what workers send")
 PRIOR: Final = ServerAttack("prior", "the same with mean and covariance of public samples (Wiener filter)")
