@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 from verdicts_for_tests import verdict_of
 
 from airmixml import Scenario
 from airmixml.audit import Audit, fault_named
-from airmixml.audit.known_schedule import known_schedule_trials
-from airmixml.audit.trials import Bench
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 
 Audited = Callable[..., Audit]
@@ -58,17 +55,6 @@ def test_near_the_exact_claim(preset: str, overrides: tuple[str, ...], adjacency
     exact = next(claim.epsilon for claim in audit.claims if claim.accountant == "gdp")
     assert exact is not None
     assert found_by(audit, "normal scores") > 0.94 * exact
-
-
-def test_along_one_direction_is_the_same_law(bench_of: Callable[..., Bench]) -> None:
-    whole = known_schedule_trials(bench_of("private-iris"), 0)
-    along = known_schedule_trials(bench_of("private-iris"), 0, most_numbers_per_trial=10)
-    assert "all of them received" in whole.how
-    assert "along the canary's direction" in along.how
-    for one, other in ((whole.scores_in, along.scores_in), (whole.scores_out, along.scores_out)):
-        error = np.std(one) * np.sqrt(2 / len(one))
-        assert abs(np.mean(one) - np.mean(other)) < 4 * error
-        assert np.std(one) == pytest.approx(np.std(other), rel=4 / np.sqrt(len(one)))
 
 
 def test_a_private_mean_is_left_out(audited: Audited) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
+from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
-from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck
 from airmixml.audit.noise_of_runs import check_noise, check_rounds_noise
 from airmixml.audit.settings import AUDITED, AuditSettings

@@ -38,7 +38,6 @@ _NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024
 # What is worked on at once stays in the processor's cache.
 _NUMBERS_AT_ONCE: Final = 1 << 19
-_MOST_NUMBERS: Final = 3_000_000_000
 Worlds = tuple[torch.Tensor, torch.Tensor]
 """What a worker adds to its slots, with the canary and without; each slots x numbers."""
 
@@ -50,13 +49,11 @@ class HeardNoise:
     stated_watts: Doubles  # per complex symbol; shape slots, or 1 where all are alike
     fault: Fault
 
-    def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
-        """Return numbers that tell as much, fewer unless there are ``few``, and how they are received, in words.
+    def narrowed(self, worlds: Worlds, moved: torch.Tensor) -> tuple[Worlds, str]:
+        """Return fewer numbers that tell as much, and how they are received, in words.
 
         ``moved`` is the move over the noise; slots x numbers.
         """
-        if few:
-            return worlds, ", all of them received in every trial"
         direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
         one, other = ((each * direction).sum(dim=1, keepdim=True) for each in worlds)
         return (one, other), ", received along the canary's direction in every trial, which has the same law"
@@ -73,7 +70,7 @@ class HeardIntegers(HeardNoise):
 
     sums: tuple[IntegerSums, ...]  # of each slot
 
-    def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
+    def narrowed(self, worlds: Worlds, moved: torch.Tensor) -> tuple[Worlds, str]:
         differ = (moved != 0.0).any(dim=0)
         one, other = (each[:, differ] for each in worlds)
         how = "that differ between the worlds, rounded and received modulo a power of two in every trial"
@@ -139,21 +136,16 @@ class _Receptions:
         return scores
 
 
-def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int = 2_000_000) -> Trials:
-    """Return scores of receptions of a worker's slots in each world, each with noise of its own.
-
-    A trial of more numbers than that, or more than ``_MOST_NUMBERS`` in all trials, has its noise drawn along the
-    canary's direction alone.
-    """
+def known_schedule_trials(bench: Bench, worker: int) -> Trials:
+    """Return scores of receptions of a worker's slots in each world, each with noise of its own."""
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.fault
     beta, with_canary, without, sums = contributions(bench, worker)
     noise = heard_noise(scenario, sums, fault)
     amplitude = torch.from_numpy(np.sqrt(beta / (noise.stated_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
-    slots, symbols = with_canary.shape
-    few = slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS
-    (with_canary, without), received = noise.narrowed((with_canary, without), moved, few=few)
+    slots = len(with_canary)
+    (with_canary, without), received = noise.narrowed((with_canary, without), moved)
     moved = (with_canary - without).double() * amplitude
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}{received}"
     numbers = with_canary.numel()
