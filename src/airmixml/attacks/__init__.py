@@ -14,9 +14,9 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.attacks.measured import PlainFindings
-    from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.result import AttackResult
     from airmixml.attacks.run_attacks import attack, choose_parts
+    from airmixml.attacks.server_attacks import reconstruct
     from airmixml.attacks.target import Attack, Outcome, Target, watch
 
 __all__ = [

@@ -1,8 +1,9 @@
 """The attacks without a schedule: on mixtures as they are released, and as an eavesdropper receives them.
 
-Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; so do nearest neighbours,
-which are better where few send without noise. Samples are named from the purest slots, those that look least like the
-mean of all.
+Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; nearest neighbours of
+whitened mixtures tell the first better where few send without noise. Mixtures of images share a mean and a few large
+components; whitening by their second moments leaves of one sample what points nowhere else. Samples are named from the
+purest slots, those that look least like the mean of all.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
-from airmixml.attacks.inference import FALSE_POSITIVES, Identified, Linkage, better_of, count_loudest, identified, link
+from airmixml.attacks.inference import FALSE_POSITIVES, Identified, Linkage, Scores, count_loudest, identified, link
 from airmixml.attacks.likelihood import (
     Background,
     Received,
@@ -26,7 +27,7 @@ from airmixml.attacks.likelihood import (
     score,
 )
 from airmixml.attacks.measured import Findings, Measured, counted, detected, told_apart
-from airmixml.attacks.neighbours import nearest_sample, score_neighbours, unit_length, whitening_of
+from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
@@ -34,6 +35,7 @@ from airmixml.streams import Streams
 from airmixml.workers import input_range
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
+_LEAST_SHARE: Final = 1e-3
 
 
 def _named(what: str, found: Identified, guessing: float) -> Measured:
@@ -171,21 +173,17 @@ class ListenerAttack:
         def inputs_of(rows: Integers) -> torch.Tensor:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
-        everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
         # Few mixtures do not tell what mixtures have in common; public samples do, about. Decoys must not be among
         # these: whitened by themselves they would look unlike any mixture, and all others as if they took part.
         common = chosen if len(chosen) >= _FEW_SLOTS else torch.from_numpy(public.inputs).to(device)
-        whitening = whitening_of(common)
+        decoys = torch.from_numpy(public.decoys[: self.candidates]).to(device)
 
         def named(rows: Integers) -> Identified:
-            by_likelihood = _likeliest(background, received, sent, everyone, rows)
-            by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
-            return better_of(
-                *(identified(names, dominating[rows], len(everyone)) for names in (by_likelihood, by_neighbour))
-            )
+            names = _likeliest(background, received, sent, everyone, rows)
+            return identified(names, dominating[rows], len(everyone))
 
         few = candidates_of(everyone, seed, self.candidates)
-        neighbours = score_neighbours(chosen, inputs_of(few), decoys[: self.candidates], whitening)
+        neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening_of(common))
         findings = ListenerFindings(
             linkage=max(link(scores, "likelihood"), link(neighbours, "likeness"), key=lambda each: each.auc),
             clearest_slots=named(clearest),
@@ -204,13 +202,74 @@ class ListenerAttack:
         return Outcome(findings=findings, arrays=arrays)
 
 
+def _in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the mixtures, or their real and imaginary parts where they are complex; each slots x d, real."""
+    return (mixtures.real, mixtures.imag) if mixtures.is_complex() else (mixtures,)
+
+
+def _unit_length(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows scaled to length 1, rows of zeros as they are; same shape, real or complex."""
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / lengths.clamp_min(1e-30)
+
+
+def _whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
+    """Return the mixtures whitened and scaled to length 1; slots x directions, real or complex."""
+    parts = [part @ whitening for part in _in_parts(mixtures)]
+    return _unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
+
+
+def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
+    """Return V diag(w)^(-1/2) of the mixtures' second moments; d x directions.
+
+    The mean, which is the largest component of samples that are never negative, in any scale and phase, becomes one
+    direction among many. Directions with less than a thousandth of the second component's power are left out, for
+    they hold rounding or nothing. Every slot (slots x d, real or complex) counts alike, however loud it was.
+    """
+    symbols = mixtures.shape[1]
+    moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
+    for part in _in_parts(_unit_length(mixtures)):
+        moments += (part.T @ part).double()
+    power: torch.Tensor
+    power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
+    kept = power > _LEAST_SHARE * power[-2:][0].clamp_min(1e-30)
+    whitening: torch.Tensor = directions[:, kept] / power[kept].sqrt()
+    return whitening.to(mixtures.real.dtype)
+
+
+def score_neighbours(
+    mixtures: torch.Tensor,
+    held: torch.Tensor,
+    decoys: torch.Tensor,
+    whitening: torch.Tensor,
+    numbers_at_once: int = NUMBERS_AT_ONCE,
+) -> Scores:
+    """Return every candidate's correlation with its nearest mixture.
+
+    Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
+    Mixtures are slots x d, real or complex; candidates are samples x d, and the whitening d x directions.
+    """
+    candidates = _whiten(torch.cat([held, decoys]).to(mixtures.real.dtype), whitening)
+    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
+    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
+        best = torch.maximum(best, _correlations(mixtures[some], whitening, candidates).amax(dim=0))
+    scores = best.double().cpu().numpy()
+    return Scores(held=scores[: len(held)], decoys=scores[len(held) :])
+
+
+def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
+    products = [part @ candidates.T for part in _in_parts(_whiten(mixtures, whitening))]
+    return torch.hypot(*products) if len(products) == 2 else products[0]
+
+
 def _promise(received: Received) -> torch.Tensor:
     """Return how much energy of a slot is not along the mean of all, over that of its noise; slots.
 
     A mixture of many is like the mean in some scale; one sample alone is not.
     """
     mixtures = received.mixtures
-    mean: torch.Tensor = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    mean: torch.Tensor = _unit_length(mixtures.mean(dim=0, keepdim=True))[0]
     away: torch.Tensor = mixtures.abs().square().sum(dim=1) - (mixtures @ mean.conj()).abs().square()
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
 

@@ -89,9 +89,6 @@ def _card(each: dict[str, Any], scenario: Scenario) -> Card:
     refuted = "the claim is refuted" if each["caught"] else "the claim is not refuted, which is no proof"
     found = f"{lower} with {100 * each['confidence']:g} % confidence ({each['method']}); {refuted}"
     epsilon, delta, scope = each["epsilon_claimed"], each["delta"], each.get("scope", "")
-    if whole := each.get("whole_run"):
-        epsilons = [claim["epsilon"] for claim in whole["claims"] if claim["epsilon"] is not None]
-        epsilon, delta = min(epsilons, default=None), whole["delta"]
     extra = (*((("scope", scope),) if scope else ()), ("found", found), ("trials", each["trials"]["how"]))
     return claimed_card(each["adversary"], epsilon, scenario, delta=delta, adjacency=each["adjacency"], extra=extra)
 

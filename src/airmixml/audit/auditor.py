@@ -9,21 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from airmixml.attacks.claimed_epsilons import Claim, claims_of
+from airmixml.attacks.claimed_epsilons import claims_of
 from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
 from airmixml.audit.noise_check import CHECKS, NoiseCheck
 from airmixml.audit.noise_of_runs import check_noise, check_rounds_noise
 from airmixml.audit.settings import AUDITED, AuditSettings
-from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, ROUNDS_NOISE, Bench, Keeper
+from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
-from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.tally import Tally, placed_distances, rehearse
@@ -92,13 +91,13 @@ class Auditor:
         with using_threads(self._context.speed.threads):
             worst = int(self.tally.ledger.received_watts.argmax())
             trials = whom.trials(self._bench, worst, told=bool(why_told))
-            noise = self._noise_checks(worst, in_sums=whom.hears_sums)
+            if whom.hears_sums:
+                noise = self._noise_of_runs
+            else:
+                noise = [check_added_noise(self._bench, worst, self._noise_failure)]
 
-        def claims(centring: CentringSlot | None = None) -> list[Claim]:
-            about = self.scenario, whom.claimed(design), adversary
-            accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
-            return claims_of(*about, accountants, adjacency=self.adjacency, delta=self.delta, centring=centring)
-
+        accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
+        about = self.scenario, whom.claimed(design), adversary, accountants
         notes = []
         if adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
@@ -112,25 +111,19 @@ class Auditor:
             delta=self.delta,
             confidence=self._settings.confidence,
             failure=self._failure,
-            claims=claims(),
+            claims=claims_of(*about, adjacency=self.adjacency, delta=self.delta),
             trials=trials,
             noise_checks=noise,
-            whole_delta=self.scenario.privacy.delta,
-            whole_claims=[] if self.tally.centring is None else claims(self.tally.centring),
+            centred=self.tally.centring is not None,
             notes=notes,
         )
 
-    def _noise_checks(self, worker: int, *, in_sums: bool) -> list[NoiseCheck]:
-        """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
-        bench, failure, check = self._bench, self._noise_failure, self._keeper.check
-        if not in_sums:
-            return [check(ADDED_NOISE, lambda: check_added_noise(bench, worker, failure))]
-        rounds = self.scenario.workers.sends == "gradients"
-        slots = check_rounds_noise if rounds else check_noise
-        found = [check(NOISE, lambda: slots(bench, self.dataset, failure))]
-        if bench.rounds is not None:
-            found.append(check(ROUNDS_NOISE, lambda: check_rounds_noise(bench, self.dataset, failure)))
-        return found
+    @cached_property
+    def _noise_of_runs(self) -> list[NoiseCheck]:
+        """What the noise is like that claims against those who hear sums rest on."""
+        bench, about = self._bench, (self._bench, self.dataset, self._noise_failure)
+        found = [check_rounds_noise(*about) if self.scenario.workers.sends == "gradients" else check_noise(*about)]
+        return found if bench.rounds is None else [*found, check_rounds_noise(*about)]
 
 
 def audit(

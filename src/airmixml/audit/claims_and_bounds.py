@@ -44,8 +44,7 @@ class Audit:
     claims: list[Claim]  # of every accountant
     trials: Trials
     noise_checks: list[NoiseCheck]  # what the noise of a real run, or that which workers add, is like
-    whole_delta: float = 0.0  # of the whole run, where a slot for the mean is not audited
-    whole_claims: list[Claim] = field(default_factory=list)  # of every accountant, with that slot
+    centred: bool = False  # whether another slot estimates a private mean, which is not audited
     notes: list[str] = field(default_factory=list)  # what a reader should know, in words
 
     @cached_property
@@ -59,20 +58,10 @@ class Audit:
 
     @property
     def scope(self) -> str:
-        """What is claimed of the whole run, and which part of it is audited, in words; empty where all of it is."""
-        if not self.whole_claims:
+        """Which part of a run claims and bounds are about, in words; empty where it is all of it."""
+        if not self.centred:
             return ""
-        claims = (sharpest_of(self.whole_claims), self.whole_delta), (self.sharpest, self.delta)
-        whole, part = (
-            "none"
-            if claim is None
-            else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:.3g} ({claim.accountant})"
-            for claim, delta in claims
-        )
-        return (
-            f"claim of the whole run {against(self.adversary)}: {whole}; "
-            f"audited: the slots without the one that estimates the mean, claim: {part}"
-        )
+        return f"{against(self.adversary)}, without the slot that estimates the mean, which spends more"
 
     @property
     def best(self) -> LowerBound:
@@ -99,8 +88,7 @@ class Audit:
         return f"{self.scope}: " * bool(self.scope) + f"the best attack {attack} {found}, {claimed}"
 
     def to_dict(self) -> dict[str, Any]:
-        sharpest, claims = self.sharpest, [asdict(claim) for claim in self.whole_claims]
-        whole_run = {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}} if claims else {}
+        sharpest = self.sharpest
         return {
             "adversary": self.adversary,
             "adjacency": self.adjacency,
@@ -110,7 +98,7 @@ class Audit:
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
             "accountant": None if sharpest is None else sharpest.accountant,
-            **whole_run,
+            **({"scope": self.scope} if self.centred else {}),
             "caught": self.caught,
             "claims": [asdict(claim) for claim in self.claims],
             "bounds": [asdict(bound) for bound in self.bounds],

@@ -34,9 +34,7 @@ from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.wording import plural
 
-_NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024
-# What is worked on at once stays in the processor's cache.
 _NUMBERS_AT_ONCE: Final = 1 << 19
 Worlds = tuple[torch.Tensor, torch.Tensor]
 """What a worker adds to its slots, with the canary and without; each slots x numbers."""
@@ -119,21 +117,13 @@ class _Receptions:
     weights: torch.Tensor  # matched filter; shape slots times numbers
     middle: float  # what the filter gives half-way between the worlds
     noise: HeardNoise  # that there really is
-    at_once: int  # receptions that are worked on at once
 
     def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of receptions, with the canary and without; 2 x size."""
-        source, scores, slots = noise_source(self.seed, 2 * block), np.empty((2, size)), len(self.power_scale_watts)
-        most = min(self.at_once, size)
-        clean, beta = [each.repeat(most, 1) for each in self.worlds], self.power_scale_watts.repeat(most)
-        for first in range(0, size, most):
-            count = min(most, size - first)
-            for world in range(2):
-                signal = clean[world][: count * slots]
-                received = self.noise.put_on(signal, beta[: count * slots], source)
-                found = received.reshape(count, -1).double() @ self.weights - self.middle
-                scores[world, first : first + count] = found.numpy()
-        return scores
+        source = noise_source(self.seed, 2 * block)
+        beta = self.power_scale_watts.repeat(size)
+        received = (self.noise.put_on(clean.repeat(size, 1), beta, source) for clean in self.worlds)
+        return np.stack([(each.reshape(size, -1).double() @ self.weights - self.middle).numpy() for each in received])
 
 
 def known_schedule_trials(bench: Bench, worker: int) -> Trials:
@@ -149,8 +139,8 @@ def known_schedule_trials(bench: Bench, worker: int) -> Trials:
     moved = (with_canary - without).double() * amplitude
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}{received}"
     numbers = with_canary.numel()
-    per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
-    at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
+    # What is worked on at once stays in the processor's cache.
+    per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_AT_ONCE // max(numbers, 1), trials))
     weights = (moved * amplitude).reshape(-1)
     scored = _Receptions(
         seed=scenario.seed,
@@ -159,7 +149,6 @@ def known_schedule_trials(bench: Bench, worker: int) -> Trials:
         weights=weights,
         middle=float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights),
         noise=noise,
-        at_once=at_once,
     )
     return bench.run("schedule known", per_block, scored, how=how, normal=True)
 

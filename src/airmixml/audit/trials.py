@@ -16,21 +16,17 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.audit.canaries import has_rounds
 from airmixml.audit.faults import Fault
-from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import in_order, using_threads
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.files import ResultStore, from_plain, to_plain
+from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]
 ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
-NOISE: Final = "noise.json"  # of a real run
-ROUNDS_NOISE: Final = "rounds-noise.json"  # of its rounds
-ADDED_NOISE: Final = "added-noise.json"  # that workers add to hide themselves
-KEPT_FILES: Final = (_TRIALS, NOISE, ROUNDS_NOISE, ADDED_NOISE)
+KEPT_FILES: Final = (_TRIALS,)
 
 
 class Keeper:
@@ -40,12 +36,8 @@ class Keeper:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self._checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
             self._blocks = self._store.load(_TRIALS, _read_blocks) or {}
-            for name in (NOISE, ROUNDS_NOISE, ADDED_NOISE):
-                if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
-                    self._checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> Blocks:
@@ -66,14 +58,6 @@ class Keeper:
         named = {f"{key}/{number}": each for key, every in self._blocks.items() for number, each in enumerate(every)}
         self._store.save(_TRIALS, counts, named)
         self._saved_at = time.monotonic()
-
-    def check(self, name: str, measure: Callable[[], NoiseCheck]) -> NoiseCheck:
-        """Return what was measured of that name, now or before; on the disk at once, before the run it is of."""
-        if name not in self._checks:
-            self._checks[name] = measure()
-            if self._store is not None:
-                self._store.save(name, to_plain(self._checks[name]))
-        return self._checks[name]
 
 
 def _read_blocks(counts: dict[str, int], arrays: Mapping[str, Doubles]) -> dict[str, Blocks]:
