@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from airmixml.attacks.attack_cases import attack_each, read_cases
 
 import airmixml
 from airmixml import Scenario, ScenarioError, Speed, load_network
-from airmixml.attacks.attack_cases import attack_each, read_cases
 from airmixml.audit.auditor import audit_scenario
 from airmixml.audit.settings import AuditSettings
 from airmixml.audit.trials import Keeper

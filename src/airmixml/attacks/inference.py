@@ -5,7 +5,7 @@ does (decoys). If the private ones stand out, taking part has been revealed; if 
 mixture is that of the worker who dominates it, so has the worker behind the slot.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -83,6 +83,15 @@ def identified(named: Integers, right: Integers, among: int) -> Identified:
     count = int((named == right).sum())
     p_value = float(binom.sf(count - 1, len(right), 1.0 / among))
     return Identified(looked_at=len(right), identified=count, p_value=p_value)
+
+
+def better_of(*found: Identified) -> Identified:
+    """Return what the better of several methods identified, judged with the truth at hand.
+
+    Its p-value is that of the best of so many (Bonferroni).
+    """
+    best = max(found, key=lambda each: each.identified)
+    return replace(best, p_value=min(1.0, len(found) * best.p_value))
 
 
 def count_loudest(scores: Doubles, strength: Doubles, most: int) -> Identified:

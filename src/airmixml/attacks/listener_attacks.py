@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
-from airmixml.attacks.inference import FALSE_POSITIVES, Identified, Linkage, Scores, count_loudest, identified, link
+from airmixml.attacks.inference import (
+    FALSE_POSITIVES,
+    Identified,
+    Linkage,
+    Scores,
+    better_of,
+    count_loudest,
+    identified,
+    link,
+)
 from airmixml.attacks.likelihood import (
     Background,
     Received,
@@ -176,14 +185,15 @@ class ListenerAttack:
         # Few mixtures do not tell what mixtures have in common; public samples do, about. Decoys must not be among
         # these: whitened by themselves they would look unlike any mixture, and all others as if they took part.
         common = chosen if len(chosen) >= _FEW_SLOTS else torch.from_numpy(public.inputs).to(device)
-        decoys = torch.from_numpy(public.decoys[: self.candidates]).to(device)
+        decoys, whitening = torch.from_numpy(public.decoys[: self.candidates]).to(device), whitening_of(common)
 
         def named(rows: Integers) -> Identified:
-            names = _likeliest(background, received, sent, everyone, rows)
-            return identified(names, dominating[rows], len(everyone))
+            by_neighbour = everyone[nearest_sample(mixtures[rows], inputs_of(everyone), whitening)]
+            names = _likeliest(background, received, sent, everyone, rows), by_neighbour
+            return better_of(*(identified(each, dominating[rows], len(everyone)) for each in names))
 
         few = candidates_of(everyone, seed, self.candidates)
-        neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening_of(common))
+        neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening)
         findings = ListenerFindings(
             linkage=max(link(scores, "likelihood"), link(neighbours, "likeness"), key=lambda each: each.auc),
             clearest_slots=named(clearest),
@@ -255,6 +265,15 @@ def score_neighbours(
         best = torch.maximum(best, _correlations(mixtures[some], whitening, candidates).amax(dim=0))
     scores = best.double().cpu().numpy()
     return Scores(held=scores[: len(held)], decoys=scores[len(held) :])
+
+
+def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
+    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
+    theirs = _whiten(samples, whitening)
+    found = [
+        _correlations(mixtures[some], whitening, theirs).argmax(dim=1) for some in blocks_of(len(mixtures), len(theirs))
+    ]
+    return np.asarray(torch.cat(found).cpu().numpy())
 
 
 def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
