@@ -86,7 +86,7 @@ def test_a_cell_of_attack_is_what_airmix_attack_gives(tmp_path: Path) -> None:
     found = swept(command="attack", attacks=["prior", "release"], out=tmp_path / "swept")
     assert [row.metrics["claimed.server"] for row in found.rows] == pytest.approx([0.5, 1.0, 5.0])
     row = found.rows[1]
-    (case,) = attack(scenario_at(IRIS, row.point), ["prior", "release"], out=tmp_path / "alone").to_dict()["cases"]
+    case = attack(scenario_at(IRIS, row.point), ["prior", "release"], out=tmp_path / "alone").to_dict()
     assert row.metrics["grade"] == case["grade"]
     assert row.metrics["server.best"] == "prior"
     for name in ("recognised_share", "copied_share", "explained"):
