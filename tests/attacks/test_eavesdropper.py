@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overhear_chapters
 from airmixml.attacks.target import watch
-from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.randomness.slot_words import slot_words, uniforms
 from airmixml.scenario import Scenario
@@ -194,8 +193,3 @@ def test_moments_are_mixtures_of_the_inputs_of_each_class() -> None:
     labels = dataset.train_labels[population.sample_index]
     for row, worker in enumerate(heard.strongest_worker):
         assert worker < 0 or labels[worker] == row % classes
-
-
-def test_no_slot_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="most_slots"):
-        overhear(watch(BASE), most_slots=0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from airmixml.audit.bounds import (
+from airmixml.audit.claims_and_bounds import (
     binomial_upper,
     clopper_pearson_epsilon,
     normal_scores_p_value,

@@ -58,7 +58,7 @@ class Amplitudes:
     alike: bool  # whether a worker has the same amplitude in all its slots
 
     @classmethod
-    def of(cls, squared: Doubles, workers: int, *, alike: bool) -> Self:
+    def of(cls, squared: Doubles, workers: float, *, alike: bool) -> Self:
         """Sum up squared amplitudes, 0 for those who do not send (slots x scheduled), of a run of so many workers."""
         sent = np.sort(squared[squared > 0.0])
         if not len(sent):

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from airmixml.arrays import Doubles
 from airmixml.attacks.claimed_epsilons import claims_of
 from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
@@ -186,7 +187,7 @@ def audit_scenario(
 
 def _write(result: AuditResult, folder: Path) -> None:
     """Write what makes the folder whole."""
-    scores = {}
+    scores: dict[str, Doubles] = {}
     for each in result.audits:
         name, trials = each.adversary, each.trials
         scores |= {f"{name}_with_canary": trials.scores_in, f"{name}_without": trials.scores_out}

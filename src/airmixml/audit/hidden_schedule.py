@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
+from airmixml.attacks.likelihood import Amplitudes
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_of_runs import stated_noise_watts
@@ -37,10 +38,6 @@ _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
 _SLOTS_LOOKED_AT: Final = 1024
-_VALUES: Final = 6
-_SAME: Final = 0.1
-_SILENT: Final = 1e-6
-Law = tuple[Doubles, Doubles]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,22 +75,6 @@ def _in_plane(first: Doubles, second: Doubles, about: str) -> Moves:
     return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
 
 
-def quantised_law(strengths: Doubles) -> Law:
-    """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
-
-    Strong seats tell most, so they are divided finest. Nearly equal strengths are one value.
-    """
-    ordered = np.sort(strengths)
-    energy = np.cumsum(ordered**2)
-    if not energy[-1] or ordered[0] >= (1.0 - _SAME) * ordered[-1]:
-        return np.array([math.sqrt(energy[-1] / len(ordered))]), np.ones(1)
-    part = 1 + np.minimum((_VALUES * energy / energy[-1]).astype(np.int64), _VALUES - 1)
-    part[ordered <= _SILENT * ordered[-1]] = 0
-    counts, squares = np.bincount(part), np.bincount(part, ordered**2)
-    used = counts > 0
-    return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
-
-
 def seat_strengths(setting: AirSetting, drawn: SlotTensors) -> Doubles:
     """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
     draws, radio = drawn.numpy(), setting.scenario.radio
@@ -109,7 +90,7 @@ class _Runs:
 
     kind: SlotKind
     moves: Moves
-    law: Law
+    law: Amplitudes
     fault: Fault
     block_slots: int
     blocks: range  # numbers of its blocks among those of all kinds of slots
@@ -145,11 +126,9 @@ class _Runs:
     def _log_ratios(self, received: torch.Tensor, told: torch.Tensor | None) -> torch.Tensor:
         """Return the log-likelihood ratios of some slots (slots x dimensions x trials), added up; shape trials.
 
-        With r the sampling rate, s a seat's strength and z what was received over the noise deviation that of a slot is
-        ln(1 - r + r E_s exp(s a . z - s^2 |a|^2 / 2)), less the same with the other world's move. E_s is over a law
-        with a few values, exact where shares are equal; any score is an attack, so rounding costs strength alone.
+        Their mean is over whether the worker sends in a slot, and over a few strengths of those who do, exact where
+        shares are equal; any score is an attack, so rounding costs strength alone.
         """
-        radio, workers = self.kind.air.scenario.radio, self.kind.air.scenario.workers
         total = torch.zeros(received.shape[2], dtype=torch.float64)
         for sign, move in ((1.0, self.moves.with_canary), (-1.0, self.moves.without)):
             if not move.any():
@@ -159,11 +138,11 @@ class _Runs:
             if told is not None:
                 ratio = told * along - told**2 * square / 2.0
             else:
-                likelihood = torch.zeros(received[:, 0].shape)  # E_s exp(...) of a slot that the worker sends in
-                for strength, chance in zip(*self.law, strict=True):
+                likelihood = torch.zeros(received[:, 0].shape)  # of a slot that the worker sends in
+                for strength, share in zip(self.law.levels, self.law.shares, strict=True):
                     exponent = strength * along - strength**2 * square / 2.0
-                    likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
-                ratio = torch.log1p(radio.scheduled / workers.count * (likelihood - 1.0))
+                    likelihood += share * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+                ratio = torch.log1p(self.law.taking_part * (likelihood - 1.0))
             total += sign * ratio.sum(dim=0, dtype=torch.float64)
         return total
 
@@ -186,7 +165,8 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     scored = []
     for number, kind in enumerate(bench.kinds):
         moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
-        law = quantised_law(seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])))
+        strengths = seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT]))
+        law = Amplitudes.of(np.square(strengths)[:, None], base.workers.count / base.radio.scheduled, alike=False)
         blocks = range(sum(counts[:number]), sum(counts[: number + 1]))
         about: dict[str, Any] = {"fault": fault, "block_slots": block_slots, "blocks_per_run": sum(counts)}
         scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))

@@ -161,7 +161,8 @@ def _pair_p_value(noise: Doubles) -> float:
         return 1.0
     directions = noise / np.linalg.norm(noise, axis=1, keepdims=True).clip(1e-30)
     largest = float(np.square(np.triu(directions @ directions.T, 1)).max())
-    return min(1.0, slots * (slots - 1) / 2 * float(beta.sf(min(largest, 1.0), 0.5, (symbols - 1) / 2.0)))
+    p_value = float(beta.sf(min(largest, 1.0), 0.5, (symbols - 1) / 2.0))
+    return min(1.0, len(noise) * (len(noise) - 1) / 2 * p_value)
 
 
 def _lag_p_value(noise: Doubles, used: NDArray[np.bool_], excess: float) -> float:
