@@ -96,7 +96,7 @@ def test_one_slot(audited: Audited) -> None:
     assert sound.noise_checks[0].passed is True
 
 
-@pytest.mark.parametrize("name", ["half the draws", "half of it received"])
+@pytest.mark.parametrize("name", ["half the draws"])
 def test_one_slot_of_broken_noise(name: str, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, instead, _ = BROKEN[name]
     monkeypatch.setattr(module, function, instead)
@@ -156,11 +156,11 @@ def test_numbers_by_hand() -> None:
 
 
 def test_false_alarms_are_rare() -> None:
-    # Of 300 sound runs about three have a p-value below 1 % in each check; more than twelve, one time in 10,000.
-    checks = [measured(standard(200, 5, seed)) for seed in range(300)]
+    # Of 150 sound runs about two have a p-value below 1 % in each check; more than eight, one time in 10,000.
+    checks = [measured(standard(200, 5, seed)) for seed in range(150)]
     assert all(check.passed for check in checks)
     for name in ("quietest_p_value", "repeated_p_value", "shape_p_value"):
-        assert sum(getattr(check, name) < 0.01 for check in checks) <= 12
+        assert sum(getattr(check, name) < 0.01 for check in checks) <= 8
 
 
 def test_kinds_of_wrong_noise() -> None:
