@@ -133,7 +133,7 @@ class _Runs:
         for sign, move in ((1.0, self.moves.with_canary), (-1.0, self.moves.without)):
             if not move.any():
                 continue
-            along = sum(received[:, part] * float(value) for part, value in enumerate(move))
+            along: Any = sum(received[:, part] * float(value) for part, value in enumerate(move))
             square = float(move @ move)
             if told is not None:
                 ratio = told * along - told**2 * square / 2.0
