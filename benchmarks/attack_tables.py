@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.measured import TOO_FEW, grade_of, naming_bound
+from airmixml.attacks.measured import grade_of, naming_bound
 from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 
@@ -44,10 +44,16 @@ def percent(share: float) -> str:
 def grade(case: Result, adversary: str) -> str:
     """Return the grade; older results judged by epsilon alone where nothing was found."""
     found, claimed = case[adversary]["grade"], case["claimed"]
-    if "claimed_per_row" in case:
+    if "claimed_per_row" in case or found == "too few to tell":
         return str(found)
     bound = naming_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], case.get("held", case["workers"]))
-    return grade_of(found if found in ("leaks", "exposed") else "", bound, too_few=found == TOO_FEW)
+    return grade_of(found if found in ("leaks", "exposed") else "", bound)
+
+
+def psnr(found: Result) -> str:
+    """Return the median; older results have quantiles beside it."""
+    value = found["psnr_db"]
+    return f"{value['median'] if isinstance(value, dict) else value:.1f} dB"
 
 
 def out_of(found: Result | None) -> str:
@@ -56,16 +62,15 @@ def out_of(found: Result | None) -> str:
 
 def listener_cells(figures: Result) -> list[str]:
     """Return the texts of one attack without a schedule, in the order of the columns below."""
-    linkage, clearest, unmixing, beside, shares = (
-        figures[name] for name in ("linkage", "clearest_slots", "unmixing", "beside", "shares")
-    )
+    linkage, clearest, beside = (figures[name] for name in ("linkage", "clearest_slots", "beside"))
+    unmixing, shares = figures.get("unmixing"), figures.get("shares")  # of older results
     return [
         f"{linkage['auc']:.2f}",
         f"{100 * linkage['hit_rate']:.1f} %",
         out_of(figures.get("loudest")),
         out_of(figures.get("loudest_hundred")),
         out_of(clearest),
-        f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
+        "–" if unmixing is None else f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
         out_of(beside),
         "–" if shares is None else f"{100 * shares['distance']:.1f} %",
     ]
@@ -81,8 +86,8 @@ def server(results: Result) -> Table:
                 case["label"],
                 epsilon_text(case["claimed"]["server"]),
                 *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
-                f"{prior['psnr_db']['median']:.1f} dB",
-                f"{prior['ssim']['median']:.2f}",
+                psnr(prior),
+                f"{prior['ssim']['median']:.2f}" if prior.get("ssim") else "–",
                 percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),
                 grade(case, "server"),
@@ -100,7 +105,7 @@ def slots(results: Result) -> Table:
             [
                 f"{case['slots']:,}",
                 *(
-                    f"{methods[name]['psnr_db']['median']:.1f} dB, {percent(methods[name]['recognised_share'])}"
+                    f"{psnr(methods[name])}, {percent(methods[name]['recognised_share'])}" if name in methods else "–"
                     for name in METHODS
                 ),
             ]

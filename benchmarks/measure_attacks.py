@@ -3,8 +3,8 @@
 python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds
 python benchmarks/measure_attacks.py --parts informed,audits,faults
 
-Every part is one or several commands of ``airmix``; what they print as JSON is kept, less the scenarios, together with
-the command. Pictures are in the folders below --out.
+Every part is one or several commands of ``airmix``; what they print as JSON is kept, together with the command. Attacks
+on several settings are the cases of one result. Pictures are in the folders below --out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from airmixml import Scenario
 
 RESULTS = Path(__file__).parent / "results" / "attacks.json"
 AUDITED = {
@@ -39,39 +41,44 @@ PRESETS = (
     "private-mnist-rounds", "trustless-digits-digital",
 )  # fmt: skip
 MAXIMUM = "--preset paper-mnist --set mixing.power=max"
-PARTS: dict[str, dict[str, str]] = {
+SERVER, HEARING = "least-squares,prior", "prior,release,eavesdropper"
+
+
+def varied(scenario: str, key: str, values: str, attacks: str, more: str = "") -> dict[str, str]:
+    """Return a command for each value of a key, by what tables call it."""
+    name = key.rpartition(".")[2].replace("_", " ")
+    return {
+        f"{name} {value}": f"attack {scenario} {more} --set {key}={value} --attacks {attacks}"
+        for value in values.split(",")
+    }
+
+
+EVERY = f"{SERVER},release,eavesdropper,everyone"
+OURS = ("private-mnist-release", "private-mnist", "trustless-mnist")
+DISTANCE = "privacy.eavesdropper_distance_metres"
+PARTS: dict[str, dict[str, str | dict[str, str]]] = {
     "gallery": {
-        "gallery": "attack --preset paper-mnist --vary privacy.epsilon=max,1e8,1e5,100,10 "
-        "--beside private-mnist-release,private-mnist,trustless-mnist "
-        "--attacks least-squares,non-negative,prior,release,eavesdropper,everyone",
-        "trustless": "attack --preset trustless-mnist --vary privacy.epsilon=10,1 --attacks eavesdropper,everyone",
+        "gallery": {
+            "maximum power": f"attack {MAXIMUM} --attacks {EVERY}",
+            **varied("--preset paper-mnist", "privacy.epsilon", "1e8,1e5,100,10", EVERY, "--set mixing.power=dp"),
+            **{name: f"attack --preset {name} --attacks {EVERY}" for name in OURS},
+        },
+        "trustless": varied("--preset trustless-mnist", "privacy.epsilon", "10,1", "eavesdropper,everyone"),
     },
-    "alpha": {"alpha": f"attack {MAXIMUM} --vary mixing.alpha=1e-3,1,10,100,1e7 --attacks prior,release,eavesdropper"},
+    "alpha": {"alpha": varied(MAXIMUM, "mixing.alpha", "1e-3,1,10,100,1e7", HEARING)},
     "distance": {
-        "distance": "attack --preset paper-mnist --vary privacy.eavesdropper_distance_metres=1,10,30,100,300 "
-        "--attacks eavesdropper",
-        "distance, private-mnist": "attack --preset private-mnist "
-        "--vary privacy.eavesdropper_distance_metres=1,10,30,100 --attacks eavesdropper",
+        "distance": varied("--preset paper-mnist", DISTANCE, "1,10,30,100,300", "eavesdropper"),
+        "distance, private-mnist": varied("--preset private-mnist", DISTANCE, "1,10,30,100", "eavesdropper"),
     },
-    "slots": {
-        "slots": f"attack {MAXIMUM} --vary radio.slots=100000,60000,30000,10000,3000 "
-        "--attacks least-squares,non-negative,prior"
-    },
+    "slots": {"slots": varied(MAXIMUM, "radio.slots", "100000,60000,30000,10000,3000", SERVER)},
     "seeds": {
-        f"seed {seed}": f"attack --preset paper-mnist --seed {seed} --attacks prior,release,eavesdropper"
+        f"seed {seed}": {"paper-mnist": f"attack --preset paper-mnist --seed {seed} --attacks {HEARING}"}
         for seed in (1, 2, 3)
     },
-    "informed": {f"informed {name}": f"attack --preset {name} --attacks {INFORMED}" for name in PRESETS},
+    "informed": {f"informed {name}": {name: f"attack --preset {name} --attacks {INFORMED}"} for name in PRESETS},
     "audits": {f"audit {name}": f"audit {arguments}" for name, arguments in AUDITED.items()},
     "faults": {f"fault {name}": f"audit {arguments}" for name, arguments in FAULTS.items()},
 }
-
-
-def slim(result: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in result.items() if name not in ("scenario", "run_dir", "files")}
-    if "cases" in kept:
-        kept["cases"] = [slim(case) for case in kept["cases"]]
-    return kept
 
 
 def measure(name: str, command: str, extra: list[str], out: Path) -> dict[str, Any]:
@@ -83,7 +90,10 @@ def measure(name: str, command: str, extra: list[str], out: Path) -> dict[str, A
         raise SystemExit(f"airmix {command}: exit code {done.returncode}")
     seconds = time.perf_counter() - started
     print(f"{name}: {seconds:.1f} s", flush=True)
-    return {"command": f"airmix {command}", "command_seconds": seconds, **slim(json.loads(done.stdout))}
+    found = {name: value for name, value in json.loads(done.stdout).items() if name not in ("run_dir", "report")}
+    scenario = Scenario.load(folder / "scenario.toml")
+    sizes = {"slots": scenario.radio.slots, "workers": scenario.workers.count}
+    return {"command": f"airmix {command}", "command_seconds": seconds, **sizes, **found}
 
 
 def main() -> None:
@@ -98,8 +108,16 @@ def main() -> None:
     for part in asked.parts.split(","):
         for name, command in PARTS[part].items():
             extra = [] if asked.data_dir is None else ["--data-dir", str(asked.data_dir)]
-            extra += ["--device", asked.device] if command.startswith("attack") else []
-            results[name] = measure(name, command, extra, asked.out)
+            if isinstance(command, str):
+                results[name] = measure(name, command, extra, asked.out)
+            else:
+                extra += ["--device", asked.device]
+                named = command.items()
+                cases = [
+                    {"label": label, **measure(f"{name} {label}", each, extra, asked.out)} for label, each in named
+                ]
+                commands = "; ".join(case["command"] for case in cases)
+                results[name] = {"command": commands, "seed": cases[0]["seed"], "cases": cases}
             asked.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

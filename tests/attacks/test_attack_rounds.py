@@ -11,10 +11,10 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.stats import norm
 
-from airmixml.attacks import Case, Target, watch
-from airmixml.attacks.attack_cases import attack_each
+from airmixml.attacks import Target, watch
 from airmixml.attacks.informed import Candidates, server_precision
 from airmixml.attacks.inversion import Inversion
+from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.target import ServerView
 from airmixml.edge import learn
 from airmixml.radio.rounds import RoundsOnAir
@@ -141,8 +141,7 @@ def test_no_sample_is_likelier_than_the_one_that_inversion_finds(scenario: Scena
 
 
 def attacked(scenario: Scenario, names: list[str], folder: Path) -> dict[str, Any]:
-    case = Case(label=scenario.name, scenario=settle(scenario))
-    (found,) = attack_each([case], names, folder=folder, context=RunContext(speed=Speed(threads=1)))
+    found = run_attacks(settle(scenario), names, folder=folder, context=RunContext(speed=Speed(threads=1)))
     return found.to_dict()
 
 

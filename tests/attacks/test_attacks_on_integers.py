@@ -28,7 +28,7 @@ def scenario_of(*overrides: str) -> Scenario:
 def test_informed_adversaries_name_a_sample_at_next_to_no_noise(
     epsilon: float, least: float, most: float, tmp_path: Path
 ) -> None:
-    (case,) = attack(scenario_of(f"privacy.epsilon={epsilon:g}"), EVERY, out=tmp_path / "found", pictures=False).cases
+    case = attack(scenario_of(f"privacy.epsilon={epsilon:g}"), EVERY, out=tmp_path / "found", pictures=False)
     named = [found.findings.worker.named for found in case.found.values()]  # type: ignore[attr-defined]
     assert len(named) == 3
     assert all(least <= each <= most for each in named)
@@ -60,5 +60,5 @@ def test_the_server_weighs_slots_by_noise_and_rounding() -> None:
 
 
 def test_an_eavesdropper_is_everyone(tmp_path: Path) -> None:
-    (case,) = attack(scenario_of(), ("informed-everyone", "eavesdropper"), out=tmp_path / "found", pictures=False).cases
+    case = attack(scenario_of(), ("informed-everyone", "eavesdropper"), out=tmp_path / "found", pictures=False)
     assert "what everyone does" in case.left_out["eavesdropper"]

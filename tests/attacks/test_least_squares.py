@@ -10,11 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr
 
-from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares, solve_within_bounds
+from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares
 from airmixml.radio.draws import SlotDraws
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -105,22 +104,6 @@ def test_fewer_slots_than_workers_gives_the_solution_of_least_norm() -> None:
     close(solve(matrix, mixtures), np.linalg.pinv(dense) @ mixtures)
 
 
-def test_one_slot_does_not_leave_the_line_of_its_shares() -> None:
-    matrix, dense, mixtures = problem(1, 30, 5)
-    found = solve(matrix, mixtures, iterations=100, tolerance=1e-5)
-    close(found, dense.T @ mixtures / np.sum(dense**2), 1e-5)
-    bounded = solve_within_bounds(
-        matrix,
-        tensor(np.abs(mixtures)),
-        lower=torch.zeros(5),
-        upper=torch.ones(5),
-        start=tensor(found),
-        rounds=3,
-        iterations=15,
-    )
-    assert bool(torch.isfinite(bounded).all())
-
-
 def test_a_ridge_of_each_column() -> None:
     weights = np.random.default_rng(6).uniform(0.1, 10, 20)
     for slots, workers in ((20, 8), (20, 50)):
@@ -188,41 +171,3 @@ def test_the_unit_of_the_weights_does_not_matter(exponent: int) -> None:
     close(solve(scaled, root * mixtures), solve(matrix, mixtures))
     noisy = mixtures / root  # as received with a noise of 1 / weight
     close(solve(scaled, mixtures), np.linalg.lstsq(dense, noisy, rcond=None)[0])
-
-
-def test_a_start_and_entries_that_are_held() -> None:
-    matrix, dense, mixtures = problem(60, 10, 11, columns=2)
-    start, free = np.full((10, 2), 0.3), np.ones((10, 2))
-    free[:4] = 0.0
-    found = solve(matrix, mixtures, start=tensor(start), free=tensor(free))
-    np.testing.assert_allclose(found[:4], 0.3, rtol=1e-6)
-    rest = np.linalg.lstsq(dense[:, 4:], mixtures - dense[:, :4] @ start[:4], rcond=None)[0]
-    close(found[4:], rest)
-
-
-@pytest.mark.parametrize(("slots", "workers"), [(60, 20), (25, 20)])
-def test_within_bounds_it_is_as_good_as_scipy(slots: int, workers: int) -> None:
-    rng = np.random.default_rng(slots)
-    shares = shares_of(slots, workers, 13)
-    matrix = MixingMatrix(csr_array(shares), np.ones(slots), CPU)
-    truth = np.clip(rng.uniform(-0.6, 1.6, (workers, 4)), 0, 1)  # many at a bound
-    mixtures = shares @ truth + 0.05 * rng.standard_normal((slots, 4))
-    lower, upper = np.array([0, 0, 0.1, -0.2]), np.array([1, 0.8, 0.9, 1.2])
-    found = solve_within_bounds(
-        matrix,
-        tensor(mixtures),
-        lower=tensor(lower),
-        upper=tensor(upper),
-        start=tensor(solve(matrix, mixtures)),
-        rounds=8,
-        iterations=30,
-    )
-    assert bool(((found >= tensor(lower)) & (found <= tensor(upper))).all())
-    for column in range(4):
-        best = lsq_linear(shares, mixtures[:, column], (lower[column], upper[column]), tol=1e-12)
-        clipped = np.clip(np.linalg.lstsq(shares, mixtures[:, column], rcond=None)[0], lower[column], upper[column])
-        error, of_clipped = (
-            np.sum((shares @ each - mixtures[:, column]) ** 2) for each in (found[:, column].double().numpy(), clipped)
-        )
-        # It may stop at a corner where one number wants in and the others push it out: within 5 % of the least error.
-        assert error <= min(2 * best.cost * 1.05, of_clipped * 1.001) + 1e-6

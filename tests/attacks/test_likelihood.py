@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import i0
 from scipy.stats import hypergeom, multivariate_normal
 
-from airmixml.attacks.inference import Identified, better_of, count_loudest, places_among
+from airmixml.attacks.inference import count_loudest
 from airmixml.attacks.likelihood import (
     Amplitudes,
     ProductBackground,
@@ -28,7 +28,6 @@ from airmixml.attacks.likelihood import (
 )
 from airmixml.attacks.sample_symbols import Layout, Moments
 from airmixml.attacks.target import rows_of_classes, slots_kept
-from airmixml.attacks.unmixing import nearest_sample, whitening_of
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 
@@ -54,7 +53,6 @@ def received_of(symbols: Any, noise: float = 1.0, power: float | None = None) ->
         amplitudes=ONCE,
         strength=np.zeros(1),
         mixtures=torch.zeros((slots, 5)),
-        labels=np.zeros((slots, 0)),
         strongest_worker=np.zeros(slots, dtype=np.int64),
     )
 
@@ -186,7 +184,7 @@ def test_the_model_names_whom_nearest_neighbours_do_not() -> None:
         return inputs / np.linalg.norm(inputs, axis=1, keepdims=True), labels
 
     (inputs, labels), public = unit_samples(400, 7), unit_samples(2000, 8)
-    sent, whitening = Moments(signal).numbers_of(inputs, labels), whitening_of(torch.from_numpy(public[0]))
+    sent = Moments(signal).numbers_of(inputs, labels)
     amplitude = np.where(np.arange(400) == 17, math.sqrt(20.0), 1.0)
     weights = amplitude * np.exp(2j * np.pi * rng.uniform(size=(40, 400)))
     noise = rng.standard_normal((2, 40, signal.symbols)) * 0.1 / math.sqrt(2)
@@ -194,10 +192,7 @@ def test_the_model_names_whom_nearest_neighbours_do_not() -> None:
     background = background_of(received_of(symbols, noise=0.01), signal, OneHot(3), *public)
     b, c = background.products(background.prepare(inputs, labels), slice(0, 40))
     by_model = int(((b.abs().square() / c).argmax(dim=0) == 17).sum())
-    rows = rows_of_classes(torch.from_numpy(symbols[:, signal.input_symbols :]), 20, 3)[labels[17] :: 3]
-    by_likeness = int((nearest_sample(rows, torch.from_numpy(inputs), whitening) == 17).sum())
     assert by_model >= 12
-    assert by_likeness <= 4
 
 
 def test_the_loudest_that_come_first() -> None:
@@ -208,17 +203,6 @@ def test_the_loudest_that_come_first() -> None:
     backwards = count_loudest(-scores, strength, 3)
     assert (backwards.looked_at, backwards.identified, backwards.p_value) == (3, 0, 1.0)
     assert count_loudest(scores, np.ones(100), 10).looked_at == 0
-
-
-def test_the_better_of_two_methods_pays_for_both() -> None:
-    worse, better = (Identified(looked_at=10, identified=k, p_value=p) for k, p in ((1, 0.2), (3, 0.001)))
-    assert better_of(worse, better) == Identified(looked_at=10, identified=3, p_value=0.002)
-    assert better_of(worse, worse, worse, worse, worse, worse).p_value == 1.0
-
-
-def test_places_among_candidates() -> None:
-    places = places_among(np.array([2, 5, 9]), np.array([5, -1, 9, 10, 2, 0]))
-    np.testing.assert_array_equal(places, [1, -1, 2, -1, 0, -1])
 
 
 def test_levels_keep_the_power_and_the_loudest_apart() -> None:

@@ -8,19 +8,18 @@ from numpy.random import Generator
 from scipy.stats import mannwhitneyu
 
 from airmixml.arrays import Doubles
-from airmixml.attacks.inference import Scores, link
+from airmixml.attacks.inference import FALSE_POSITIVES, Scores, link
 from airmixml.attacks.measured import FALSE_ALARMS, Measured, beyond_chance, counted, detected, told_apart
 from airmixml.attacks.server_attacks import explained_by_chance, explained_share
 
-NOBODY = np.zeros(0, dtype=np.int64)
 COMMANDS = 2000
 DRAWS = 300
 
 
 def of_scores(held: Doubles, decoys: Doubles) -> list[Measured]:
     """The two figures of one attack by scores, the first two of those that listeners have."""
-    found = link(Scores(held=held, decoys=decoys), NOBODY, NOBODY, method="likelihood")
-    sizes = found.private_candidates, found.public_candidates, found.false_positive_rate, 1
+    found = link(Scores(held=held, decoys=decoys), "likelihood")
+    sizes = found.private_candidates, found.public_candidates, FALSE_POSITIVES, 1
     return [
         told_apart(found.auc, found.auc_chance_deviation, 1, alike=True),
         detected(found.hit_rate, *sizes, alike=True),
@@ -109,7 +108,7 @@ def test_what_is_seen_of_samples_by_guessing() -> None:
 
 def test_holm_by_hand() -> None:
     def of(*p_values: float) -> float:
-        known = {"what": "", "rate": 0.0, "guessing": 0.0, "p_if_half": 1.0}
+        known = {"what": "", "rate": 0.0, "guessing": 0.0}
         return beyond_chance([Measured(p_value=each, **known) for each in p_values])  # type: ignore[arg-type]
 
     assert FALSE_ALARMS == 0.01

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.attacks.inference import Linkage, link
-from airmixml.attacks.unmixing import score_neighbours, unit_length, whitening_of
+from airmixml.attacks.listener_attacks import score_neighbours, whitening_of
 
 
 def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
@@ -29,15 +29,14 @@ def mixtures_of(private: torch.Tensor, slots: int, scheduled: int, noise: float,
     return mixed + noise * torch.from_numpy(rng.standard_normal(mixed.shape).astype(np.float32)), chosen[:, 0]
 
 
-def linked(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, dominating: Any) -> Linkage:
-    scores, nearest = score_neighbours(mixtures, private, public, whitening_of(mixtures))
-    return link(scores, nearest, dominating, method="likeness")
+def linked(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor) -> Linkage:
+    return link(score_neighbours(mixtures, private, public, whitening_of(mixtures)), "likeness")
 
 
 def test_correlations_are_those_of_whitening_written_out() -> None:
     private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
     mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
-    scores, nearest = score_neighbours(mixtures, private, public, whitening_of(mixtures), numbers_at_once=1100)
+    scores = score_neighbours(mixtures, private, public, whitening_of(mixtures), numbers_at_once=1100)
     rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
     _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
     whiten = directions.T / lengths
@@ -46,25 +45,22 @@ def test_correlations_are_those_of_whitening_written_out() -> None:
         theirs / np.linalg.norm(theirs, axis=1, keepdims=True)
     ).T
     np.testing.assert_allclose(np.concatenate([scores.held, scores.decoys]), cosines.max(axis=0), rtol=1e-9)
-    np.testing.assert_array_equal(nearest, cosines[:, :40].argmax(axis=1))
 
 
 def test_single_samples_leak_everything() -> None:
     private, public = samples_of(300, 60, 1), samples_of(300, 60, 2)
-    mixtures, dominating = mixtures_of(private, 4000, 1, 0.01, 3)
-    found = linked(mixtures, private, public, dominating)
-    assert min(found.auc, found.hit_rate, found.reidentified) > 0.999
+    mixtures, _ = mixtures_of(private, 4000, 1, 0.01, 3)
+    found = linked(mixtures, private, public)
+    assert min(found.auc, found.hit_rate) > 0.999
 
 
 def test_noise_alone_leaves_chance() -> None:
     private, public = samples_of(500, 60, 1), samples_of(500, 60, 2)
     noise = torch.from_numpy(np.random.default_rng(4).standard_normal((3000, 60)).astype(np.float32))
-    dominating = np.random.default_rng(5).integers(500, size=3000)
     for mixtures in (noise, torch.complex(noise, noise.flip(0))):
-        found = linked(mixtures, private, public, dominating)
+        found = linked(mixtures, private, public)
         assert abs(found.auc - 0.5) < 4 * found.auc_chance_deviation
         assert found.hit_rate < 0.05
-        assert found.reidentified < 0.01
 
 
 @settings(max_examples=10, deadline=None)
@@ -76,7 +72,7 @@ def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
     factor = torch.from_numpy(10.0 ** rng.uniform(-6, 6, (200, 1)))
     turn = torch.from_numpy(np.exp(1j * rng.uniform(0, 2 * np.pi, (200, 1))))
     plain, scaled, turned = (
-        score_neighbours(each, private, public, whitening_of(each))[0].held
+        score_neighbours(each, private, public, whitening_of(each)).held
         for each in (mixtures, factor * mixtures, factor * turn * mixtures)
     )
     np.testing.assert_allclose(scaled, plain, rtol=1e-7)
@@ -86,7 +82,7 @@ def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
 
 def test_whitened_mixtures_have_no_direction_in_common_more_than_others() -> None:
     mixtures = mixtures_of(samples_of(300, 30, 1), 5000, 8, 0.02, 3)[0].double()
-    whitened = unit_length(mixtures) @ whitening_of(mixtures)
+    whitened = torch.nn.functional.normalize(mixtures) @ whitening_of(mixtures)
     moments = (whitened.T @ whitened / len(mixtures)).numpy()
     np.testing.assert_allclose(moments, np.eye(len(moments)), atol=1e-8)
     assert len(moments) == 30
@@ -99,4 +95,4 @@ def test_whitened_mixtures_have_no_direction_in_common_more_than_others() -> Non
 
 def test_one_number_stays_one_number() -> None:
     values = torch.tensor([[0.2], [0.9]])
-    assert linked(values, values, torch.tensor([[0.5]]), np.array([0, 1])).auc == 0.5
+    assert linked(values, values, torch.tensor([[0.5]])).auc == 0.5

@@ -23,7 +23,7 @@ def audited() -> Callable[..., Audit]:
     def call(preset: str, *overrides: str, adversary: str, fault: str = "", **options: Any) -> Audit:
         scenario = Scenario.preset(preset).with_overrides(*overrides)
         dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-        asked = {"adversaries": (adversary,), "canaries": 0, **options}
+        asked = {"adversaries": (adversary,), **options}
         return Auditor(scenario, dataset, AuditSettings(fault=fault_named(fault), **asked)).audit(adversary)
 
     return call

@@ -9,23 +9,17 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from mpmath import mp
 from scipy.stats import binomtest
 
-from airmixml.audit.bounds import (
+from airmixml.audit.claims_and_bounds import (
     binomial_upper,
     clopper_pearson_epsilon,
-    gaussian_epsilon_lower,
     normal_scores_p_value,
-    one_run_epsilon,
-    one_run_least_p_value,
-    one_run_p_value,
-    one_run_shares,
     parametric_epsilon,
 )
 from airmixml.privacy import gaussian_epsilon
 
-BOUNDS = (clopper_pearson_epsilon, gaussian_epsilon_lower, parametric_epsilon)
+BOUNDS = (clopper_pearson_epsilon, parametric_epsilon)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +81,6 @@ def test_scores_without_a_difference_prove_nothing(bound: object) -> None:
 
 def test_constant_scores_prove_nothing() -> None:
     assert clopper_pearson_epsilon(np.zeros(200), np.zeros(200), 0.01, 0.95) == 0.0
-    assert gaussian_epsilon_lower(np.zeros(200), np.zeros(200), 0.01, 0.95) == 0.0
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
@@ -115,56 +108,6 @@ def test_normality_is_checked() -> None:
     assert normal_scores_p_value(np.exp(scores_in / 4), scores_out) < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("canaries", "guesses", "correct", "epsilon", "delta"),
-    [(100, 50, 48, 1.0, 0.0), (100, 50, 48, 1.0, 1e-3), (1000, 1000, 800, 0.9, 1e-5), (20, 20, 0, 0.5, 1e-2)],
-)
-def test_one_run_p_value(
-    canaries: int, guesses: int, correct: int, epsilon: float, delta: float, jax_privacy_auditing: ModuleType
-) -> None:
-    # Theorem 5.2 in 40 digits.
-    with mp.workdps(40):
-        chance = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
-        law = [mp.binomial(guesses, k) * chance**k * (1 - chance) ** (guesses - k) for k in range(guesses + 1)]
-        at_least = mp.fsum(law[correct:])
-        alpha = max((mp.fsum(law[correct - i : correct]) / i for i in range(1, correct + 1)), default=0)
-        exact = float(min(1, at_least + 2 * canaries * mp.mpf(delta) * alpha))
-    assert one_run_p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(exact, rel=1e-8)
-    theirs = jax_privacy_auditing._one_run_p_value(canaries, guesses, correct, epsilon, delta)
-    assert float(theirs) == pytest.approx(exact, rel=1e-8)
-
-
-def test_one_run_coverage() -> None:
-    # Randomised response: each coin is told rightly with probability e^epsilon / (1 + e^epsilon), exactly epsilon-DP.
-    truth, canaries, repetitions = 1.5, 200, 75
-    found = []
-    for seed in range(repetitions):
-        rng = np.random.default_rng(seed)
-        coins = rng.random(canaries) < 0.5
-        told = np.where(rng.random(canaries) < 1 / (1 + math.exp(-truth)), coins, ~coins)
-        found.append(one_run_epsilon(told + 1e-6 * rng.random(canaries), coins, 1e-6, 0.9)[0])
-    assert np.mean(np.array(found) > truth) <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / repetitions)
-    assert np.median(found) > 0.6 * truth
-
-
-def test_one_run_at_a_large_delta() -> None:
-    # All guesses right, about 500 of 1,000 by chance: 2 m delta / i with i a little above 500.
-    coins = np.arange(1000) % 2 == 0
-    assert 0.036 < one_run_least_p_value(1000, 1.0, 0.01) < 0.04
-    assert 0.3 < one_run_least_p_value(1000, 0.1, 0.01) < 0.4
-    assert one_run_least_p_value(3, 0.1, 0.0) == 1.0
-    assert one_run_shares(1000, 0.01, 0.95) == (1.0,)
-    assert 0.2 < one_run_epsilon(coins.astype(float), coins, 0.01, 0.95, shares=(1.0,))[0] < 0.6
-    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.95)[0] == 0.0  # the least p-value is above 5 % / 4
-    assert one_run_shares(1000, 0.01, 0.97) == ()
-    assert one_run_epsilon(coins.astype(float), coins, 0.01, 0.97, shares=(1.0,))[0] == 0.0
-    assert one_run_shares(1000, 1e-5, 0.95) == (1.0, 0.5, 0.2, 0.1)
-    assert one_run_shares(1000, 1e-3, 0.95) == (1.0, 0.5)
-    epsilon, guesses, correct = one_run_epsilon(coins.astype(float), coins, 1e-5, 0.95)
-    assert guesses == correct
-    assert 4.0 < epsilon < 6.0
-
-
 @pytest.mark.parametrize("mu", [0.7, 1.5])
 def test_beside_jax_privacy(mu: float, jax_privacy_auditing: ModuleType) -> None:
     scores_in, scores_out = normal_scores(mu, 20_000, 5)
@@ -174,6 +117,4 @@ def test_beside_jax_privacy(mu: float, jax_privacy_auditing: ModuleType) -> None
     split = jax_privacy_auditing.Split(threshold_estimation_frac=0.25, seed=0)
     their_count = theirs.epsilon_clopper_pearson(0.05, 0.01, one_sided=False, threshold_strategy=split)
     assert counted == pytest.approx(their_count, rel=0.15)
-    gaussian = gaussian_epsilon_lower(scores_in, scores_out, 0.01, 0.95)
-    assert gaussian == pytest.approx(theirs.epsilon_from_gdp(0.05, 0.01), rel=0.1)
-    assert max(counted, their_count, gaussian) < truth
+    assert max(counted, their_count) < truth

@@ -33,7 +33,7 @@ OPTIONS = {
 
 def refuted(audit: Audit) -> bool:
     """Whether an attack caught it, not only a look at the noise."""
-    return any(audit.refutes(bound) for bound in audit.bounds if bound.method != "measured noise")
+    return any(map(audit.refutes, audit.bounds))
 
 
 CASES = [

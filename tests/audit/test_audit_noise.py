@@ -12,10 +12,9 @@ import torch
 from scipy.stats import chi2
 from verdicts_for_tests import verdict_of
 
-from airmixml.audit import Audit, fault_named, noise_check
+from airmixml.audit import Audit, noise_of_runs
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import air, draws, mixtures
 from airmixml.storage.files import from_plain, to_plain
 from airmixml.streams import Streams
@@ -76,72 +75,53 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "adversary", "canaries"),
-    [*((name, "server", 100) for name in BROKEN), ("half the draws", "release", 0), ("the same again", "release", 0)],
-)
+@pytest.mark.parametrize(("name", "adversary"), [*((name, "server") for name in BROKEN), ("half the draws", "release")])
 def test_noise_that_is_broken_in_the_real_code(
-    name: str, adversary: str, canaries: int, audited: Audited, monkeypatch: pytest.MonkeyPatch
+    name: str, adversary: str, audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, function, instead, why = BROKEN[name]
     monkeypatch.setattr(module, function, instead)
-    audit = audited("paper-iris", adversary=adversary, canaries=canaries, **FEW)
+    audit = audited("paper-iris", adversary=adversary, **FEW)
     assert audit.caught
-    assert audit.noise_check.passed is False
-    assert why in audit.noise_check.why_not
+    assert audit.noise_checks[0].passed is False
+    assert why in audit.noise_checks[0].why_not
     verdict = verdict_of([audit], SOUND)
-    assert verdict.startswith(f"BROKEN: {audit.noise_check.why_not}")
-    found = {bound.method: bound.epsilon for bound in audit.bounds}
-    assert ("measured noise" in found) is (adversary == "server" and audit.noise_check.short)
+    assert verdict.startswith(f"BROKEN: {audit.noise_checks[0].why_not}")
 
 
 def test_one_slot(audited: Audited) -> None:
     # One slot of 30 symbols tells little, so more runs are listened to.
     sound = audited("private-iris", adversary="server", **FEW)
-    assert sound.noise_check.runs == 167
-    assert sound.noise_check.passed is True
+    assert sound.noise_checks[0].runs == 167
+    assert sound.noise_checks[0].passed is True
 
 
-@pytest.mark.parametrize("name", ["half the draws", "half of it received"])
+@pytest.mark.parametrize("name", ["half the draws"])
 def test_one_slot_of_broken_noise(name: str, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, instead, _ = BROKEN[name]
     monkeypatch.setattr(module, function, instead)
-    assert audited("private-iris", adversary="server", canaries=100, **FEW).caught
+    assert audited("private-iris", adversary="server", **FEW).caught
 
 
 @pytest.mark.parametrize("seed", [1000, 2**63 - 3])
 def test_runs_begin_with_the_audited_seed(seed: int, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 300)
-    seeds, real = [], noise_check.deploy
+    monkeypatch.setattr(noise_of_runs, "_ENOUGH_NUMBERS", 300)
+    seeds, real = [], noise_of_runs.deploy
 
     def deploy(workers: Any, samples: int, streams: Streams) -> Any:
         seeds.append(streams.seed)
         return real(workers, samples, streams)
 
-    monkeypatch.setattr(noise_check, "deploy", deploy)
-    check = audited("private-iris", f"seed={seed}", adversary="server", **FEW).noise_check
+    monkeypatch.setattr(noise_of_runs, "deploy", deploy)
+    check = audited("private-iris", f"seed={seed}", adversary="server", **FEW).noise_checks[0]
     assert seeds == [(seed + run) % 2**63 for run in range(10)]
     assert check.passed is True
 
 
-def test_epsilon_of_measured_noise(audited: Audited) -> None:
-    audit = audited("private-iris", adversary="server", fault="half-noise", **FEW)
-    bound = next(bound for bound in audit.bounds if bound.method == "measured noise")
-    # The claim is exact, and half the deviation is twice the shift.
-    sharpest = audit.sharpest
-    assert sharpest is not None
-    assert audit.trials.shift is not None
-    assert gaussian_epsilon(audit.trials.shift, 0.01) == pytest.approx(sharpest.epsilon, rel=1e-5)
-    doubled = gaussian_epsilon(2.0 * audit.trials.shift, 0.01)
-    assert bound.epsilon is not None
-    assert 0.88 * doubled < bound.epsilon < doubled
-    assert verdict_of([audit], fault_named("half-noise")).startswith("CAUGHT: the noise of a real run has 0.")
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_sound_run_passes(seed: int, audited: Audited) -> None:
-    audit = audited("paper-iris", f"seed={seed}", adversary="server", canaries=100 * (seed % 2), **FEW)
-    check = audit.noise_check
+    audit = audited("paper-iris", f"seed={seed}", adversary="server", **FEW)
+    check = audit.noise_checks[0]
     assert check.passed is True
     assert (check.runs, check.slots, check.numbers) == (1, 1000, 7000)
     assert check.deviation == pytest.approx(1.0, abs=5 / math.sqrt(2 * 7000))
@@ -158,7 +138,8 @@ def test_a_sound_run_passes(seed: int, audited: Audited) -> None:
     ],
 )
 def test_sound_runs_of_other_kinds(overrides: tuple[str, ...], audited: Audited) -> None:
-    assert audited("paper-iris", *overrides, "radio.slots=300", adversary="server", **FEW).noise_check.passed is True
+    audit = audited("paper-iris", *overrides, "radio.slots=300", adversary="server", **FEW)
+    assert audit.noise_checks[0].passed is True
 
 
 def test_numbers_by_hand() -> None:
@@ -175,11 +156,11 @@ def test_numbers_by_hand() -> None:
 
 
 def test_false_alarms_are_rare() -> None:
-    # Of 300 sound runs about three have a p-value below 1 % in each check; more than twelve, one time in 10,000.
-    checks = [measured(standard(200, 5, seed)) for seed in range(300)]
+    # Of 150 sound runs about two have a p-value below 1 % in each check; more than eight, one time in 10,000.
+    checks = [measured(standard(200, 5, seed)) for seed in range(150)]
     assert all(check.passed for check in checks)
     for name in ("quietest_p_value", "repeated_p_value", "shape_p_value"):
-        assert sum(getattr(check, name) < 0.01 for check in checks) <= 12
+        assert sum(getattr(check, name) < 0.01 for check in checks) <= 8
 
 
 def test_kinds_of_wrong_noise() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, hidden_schedule
-from airmixml.audit.hidden_schedule import moves_of, quantised_law
+from airmixml.audit.hidden_schedule import moves_of
 from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.schedules import presence_of
@@ -33,7 +33,7 @@ def check_below_every_claim(audit: Audit) -> None:
 
 
 @pytest.mark.parametrize(("trials", "reached"), [(20_000, 0.55), pytest.param(200_000, 0.8, marks=pytest.mark.long)])
-@pytest.mark.parametrize("schedule", ["fixed", "poisson"])
+@pytest.mark.parametrize("schedule", ["fixed", pytest.param("poisson", marks=pytest.mark.long)])
 def test_near_the_sharpest_claim(schedule: str, trials: int, reached: float, audited: Audited) -> None:
     audit = audited(
         "paper-iris",
@@ -79,7 +79,7 @@ BELOW_EVERY_CLAIM = [
 
 @pytest.mark.parametrize(("overrides", "adjacency"), BELOW_EVERY_CLAIM)
 def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:
-    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=1000)
+    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=400)
     check_below_every_claim(audit)
     assert np.isfinite(audit.trials.scores_in).all()
     assert np.isfinite(audit.trials.scores_out).all()
@@ -141,15 +141,3 @@ def test_moves_by_hand() -> None:
     assert moves(*poisson) == pytest.approx((5, 1, 0))
     # Numbers that are never negative have three samples of equal distance.
     assert moves("workers.encoder=clip") == pytest.approx((4, 4, 2), rel=1e-4)
-
-
-def test_law_of_strengths() -> None:
-    strengths, chances = quantised_law(np.full(1000, 0.3))
-    assert (strengths.tolist(), chances.tolist()) == ([pytest.approx(0.3)], [1.0])
-    strengths, chances = quantised_law(np.repeat([0.0, 1.0], [750, 250]))
-    assert float(chances @ strengths**2) == pytest.approx(0.25)
-    assert chances[strengths == 0.0].sum() == pytest.approx(0.75)
-    drawn = np.random.default_rng(0).exponential(size=5000)
-    strengths, chances = quantised_law(drawn)
-    assert chances.sum() == pytest.approx(1.0)
-    assert float(chances @ strengths**2) == pytest.approx(np.mean(drawn**2))

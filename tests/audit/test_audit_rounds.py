@@ -15,7 +15,6 @@ from airmixml.arrays import Doubles
 from airmixml.audit import Audit, AuditSettings, fault_named
 from airmixml.radio import draws, mixtures
 from airmixml.workers.gradients import Gradients
-from airmixml.workers.payloads import Broadcast
 
 Audited = Callable[..., Audit]
 FEW: dict[str, Any] = {"trials": 300}
@@ -37,7 +36,7 @@ def claimed(audit: Audit) -> float:
 
 def refuted(audit: Audit) -> bool:
     """Whether an attack caught it, not only a look at the noise."""
-    return any(audit.refutes(bound) for bound in audit.bounds if bound.method != "measured noise")
+    return any(map(audit.refutes, audit.bounds))
 
 
 def squared_mu(audit: Audit) -> float:
@@ -55,41 +54,16 @@ def squared_mu(audit: Audit) -> float:
 
 
 @pytest.mark.parametrize("scenario", [ROUNDS, pytest.param(ALONE, marks=pytest.mark.long)])
-def test_scores_of_adaptive_runs_have_the_law_of_the_claim(scenario: tuple[str, ...], audited: Audited) -> None:
+def test_scores_have_the_law_of_the_claim(scenario: tuple[str, ...], audited: Audited) -> None:
     """Log-likelihood ratios of a Gaussian mechanism are normal: mean +-mu^2 / 2, variance mu^2."""
     audit = audited(*scenario, adversary="server", trials=600)
     square, trials = squared_mu(audit), audit.trials
     assert not audit.caught
-    assert "follows from what was received before" in trials.how
     for scores, sign in ((trials.scores_in, 1.0), (trials.scores_out, -1.0)):
         error = math.sqrt(square / len(scores))
         assert float(scores.mean()) == pytest.approx(sign * square / 2.0, abs=4.5 * error)
         assert float(scores.var()) == pytest.approx(square, rel=4.5 * math.sqrt(2.0 / len(scores)))
-    assert trials.shift == pytest.approx(math.sqrt(square), rel=1e-4)
     assert (audit.best.epsilon or 0.0) > 0.6 * claimed(audit)
-
-
-@pytest.mark.parametrize("task", ["classification", pytest.param("regression", marks=pytest.mark.long)])
-def test_models_follow_the_noise_and_the_canary_is_always_clipped(
-    task: str, audited: Audited, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told, lengths, real = list[Broadcast](), list[float](), Gradients.broadcast
-
-    def noting(self: Gradients, broadcast: Broadcast) -> None:
-        real(self, broadcast)
-        if broadcast.weights.ndim == 3:  # several runs with canaries at once, not the real run
-            told.append(broadcast)
-            canaries = self.vectors(np.arange(0, self.pool_size, 2))
-            lengths.extend(np.linalg.norm(canaries, axis=1) / self.largest_norm)
-
-    monkeypatch.setattr(Gradients, "broadcast", noting)
-    preset, *overrides = ROUNDS
-    numbers = ("workers.dataset=diabetes", "workers.task=regression", "workers.label_code=one-hot")
-    audited(preset, *overrides, *(numbers if task == "regression" else ()), adversary="server", trials=100)
-    models = np.stack([each.weights for each in told]).reshape(4, 100, -1).transpose(1, 0, 2)
-    assert (np.ptp(models, axis=0).max(axis=1) > 0.0).all()  # another in every run
-    assert (np.ptp(models, axis=1).max(axis=1) > 0.0).all()  # and in every round
-    assert lengths == pytest.approx([1.0] * len(lengths), rel=1e-5)
 
 
 @pytest.mark.parametrize("fault", ["half-noise", "wrong-sensitivity", "no-clip"])
@@ -117,9 +91,8 @@ def test_noise_of_another_slot_in_the_real_code(audited: Audited, monkeypatch: p
     assert not audited(*ROUNDS, adversary="server", trials=100).caught
     monkeypatch.setattr(mixtures, "draw_noise", of_the_first)
     audit = audited(*ROUNDS, adversary="server", trials=100)
-    assert audit.noise_check.passed
-    assert audit.rounds_noise_check is not None
-    assert "repeats itself" in audit.rounds_noise_check.why_not
+    assert audit.noise_checks[0].passed
+    assert "repeats itself" in audit.noise_checks[1].why_not
 
 
 def test_a_clip_that_is_forgotten_in_the_real_code(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +119,8 @@ def test_an_isolating_listener_hears_the_rounds_too(audited: Audited) -> None:
 
 
 @pytest.mark.parametrize("fault", ["no-mask", "reused-seed", "half-noise", "no-clip"])
-def test_faults_are_refuted_by_an_isolating_listener(fault: str, audited: Audited) -> None:
-    assert refuted(audited(*MASKED, adversary="everyone", fault=fault, trials=4000))
+def test_faults_are_caught_by_an_isolating_listener(fault: str, audited: Audited) -> None:
+    assert audited(*MASKED, adversary="everyone", fault=fault, trials=1000).caught
 
 
 @pytest.mark.parametrize(("scenario", "adversary"), [(HIDDEN, "release"), (IMPERFECT, "server")])
@@ -161,20 +134,10 @@ def test_rounds_under_one_model(scenario: tuple[str, ...], adversary: str, audit
 
 def test_replaced_rows_move_by_twice_the_norm(audited: Audited) -> None:
     """Of a share of 0.9 all that is claimed is reached; of the moments, that labels differ: w^2 of 1 + w^2."""
-    audit = audited(*ROUNDS, adversary="server", adjacency="replace-one", trials=200)
-    reached = 0.9 + 0.1 * 1.0 / (1.0 + 1.0)  # the weight of labels is 1
+    audit = audited(*ROUNDS, adversary="server", adjacency="replace-one", trials=2000)
+    square = (0.9 + 0.1 * 1.0 / (1.0 + 1.0)) * squared_mu(audit)  # the weight of labels is 1
     assert not audit.caught
-    assert audit.trials.shift == pytest.approx(math.sqrt(reached * squared_mu(audit)), rel=1e-3)
-
-
-def test_a_run_with_canaries_says_what_it_is_about(audited: Audited) -> None:
-    changes = ("workers.count=379", "radio.scheduled=379")
-    audit = audited(*ROUNDS, *changes, adversary="server", canaries=18, trials=100)
-    assert audit.one_run is not None
-    assert "the one run is about the slots of moments, not about rounds" in audit.notes
-    alone = audited(*ALONE, *changes, adversary="server", canaries=18, trials=100)
-    assert alone.one_run is None
-    assert alone.left_out == "canaries of one run would change the models that all slots follow from"
+    assert float(audit.trials.scores_in.var()) == pytest.approx(square, rel=4.5 * math.sqrt(2.0 / 1000))
 
 
 @pytest.mark.parametrize(
@@ -202,15 +165,5 @@ def test_noise_of_the_slot_before_in_the_real_code(audited: Audited, monkeypatch
 
     monkeypatch.setattr(mixtures, "draw_noise", of_the_moments)
     audit = audited(*ROUNDS, adversary="server", trials=100)
-    assert audit.noise_check.passed
-    assert audit.rounds_noise_check is not None
-    assert audit.rounds_noise_check.why_not == "the noise of rounds repeats itself"
-
-
-def test_learners_of_one_run_at_a_time_are_audited_too(audited: Audited) -> None:
-    """Discriminants are solved run by run; the scores have the law of the claim."""
-    audit = audited(*ROUNDS, "learner.model=lda", adversary="server", trials=200)
-    square = squared_mu(audit)
-    assert not audit.caught
-    for scores, sign in ((audit.trials.scores_in, 1.0), (audit.trials.scores_out, -1.0)):
-        assert float(scores.mean()) == pytest.approx(sign * square / 2.0, abs=4.5 * math.sqrt(square / len(scores)))
+    assert audit.noise_checks[0].passed
+    assert audit.noise_checks[1].why_not == "the noise of rounds repeats itself"

@@ -13,7 +13,7 @@ Airmix = Callable[..., subprocess.CompletedProcess[str]]
 FEW = ("--preset", "private-iris", "--set", "workers.count=40", "--set", "radio.scheduled=40")
 RUN = ("run", *FEW)
 ATTACK = ("attack", *FEW, "--attacks", "prior,informed-server")
-AUDIT = ("audit", *FEW, "--trials", "200", "--canaries", "0", "--adversary", "server")
+AUDIT = ("audit", *FEW, "--trials", "200", "--adversary", "server")
 OTHER = ("--set", "privacy.delta=0.001")
 
 
@@ -108,7 +108,7 @@ def test_what_a_ledger_counts_is_another_run(airmix: Airmix, tmp_path: Path) -> 
 
 def test_a_finished_fault_that_was_not_caught_keeps_its_exit_code(airmix: Airmix) -> None:
     # So few trials say nothing of a schedule that is revealed, and the noise is sound.
-    few = ("--trials", "100", "--canaries", "0", "--adversary", "release", "--fault", "schedule-revealed")
+    few = ("--trials", "100", "--adversary", "release", "--fault", "schedule-revealed")
     command = ("audit", "--preset", "paper-iris", "--set", "radio.slots=60", *few, "--json")
     first, again = airmix(*command), airmix(*command)
     assert first.returncode == again.returncode == 1

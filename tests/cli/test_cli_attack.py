@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from airmixml.attacks import Case, choose_parts
-from airmixml.attacks.attack_cases import attack_each
+from airmixml.attacks import choose_parts
+from airmixml.attacks.run_attacks import run_attacks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.workers import settle
 
@@ -23,8 +23,8 @@ Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., subprocess.Popen[str]]
 Refused = Callable[..., str]
 IRIS = ("attack", "--preset", "paper-iris", "--set", "workers.count=40", "--set", "radio.slots=80")
-FIVE = ("--attacks", "least-squares,non-negative,prior,release,eavesdropper")
-TWO = (*IRIS, "--vary", "privacy.epsilon=max,10", *FIVE, "--out", "here")
+FOUR = ("--attacks", "least-squares,prior,release,eavesdropper")
+ALL = (*IRIS, "--set", "mixing.power=max", *FOUR, "--out", "here")
 
 
 def without_seconds(value: Any) -> Any:
@@ -57,11 +57,11 @@ main()
 
 @pytest.mark.long
 def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_path: Path) -> None:
-    child = start_python("-c", HALTING, *TWO, "--json", environment={"HALT_AT": "8"})
+    child = start_python("-c", HALTING, *ALL, "--json", environment={"HALT_AT": "3"})
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "halted\n", child.communicate()
-        second = airmix(*TWO)  # while the first still runs
+        second = airmix(*ALL)  # while the first still runs
         assert (second.returncode, second.stdout) == (2, "")
         assert "here.partial: another process is writing it" in second.stderr
     finally:
@@ -70,43 +70,37 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert child.returncode == -signal.SIGKILL
     assert [entry.name for entry in tmp_path.iterdir()] == ["here.partial"]
     kept = {path.name: path.stat().st_ino for path in (tmp_path / "here.partial" / "parts").iterdir()}
-    assert len(kept) == 7
+    assert len(kept) == 2
 
-    done = airmix(*TWO, "--json")
+    done = airmix(*ALL, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
     after = {path.name: path.stat().st_ino for path in (tmp_path / "here" / "parts").iterdir()}
     assert after.items() >= kept.items()  # what was finished was not made again
     resumed = json.loads(done.stdout)  # exactly one object
     assert resumed["run_dir"] == "here"
-    assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
-    assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
+    assert resumed["grade"] == "exposed"
     assert resumed["verdict"].startswith("PROMISE TOO WEAK against the release: epsilon ")
     assert ". EXPOSED to the server" in resumed["verdict"]
     assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
     # With other settings refused, then replaced; the figures are those of a command that nobody killed.
-    other = airmix(*TWO, "--seed", "7")
+    other = airmix(*ALL, "--seed", "7")
     assert (other.returncode, other.stdout) == (2, "")
     assert other.stderr == "airmix: error: here: exists already; choose another --out, or --force to replace it\n"
-    whole = airmix(*TWO, "--force")
+    whole = airmix(*ALL, "--force")
     assert (whole.returncode, whole.stderr) == (0, "")
     metrics = json.loads((tmp_path / "here" / "metrics.json").read_text())
     assert without_seconds(metrics) == without_seconds(resumed)
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
-    for case in metrics["cases"]:
-        assert case["verdict"].partition(":")[0] in " ".join(whole.stdout.split())
+    assert metrics["verdict"].partition(":")[0] in " ".join(whole.stdout.split())
     assert "picture in here/attack.png" in whole.stdout
-    text = (tmp_path / "here" / "attack.md").read_text()
-    for case in metrics["cases"]:
-        found = case["server"]["methods"]["least-squares"]
-        assert found["ssim"] is None  # flowers are no images
-        assert f"| {case['label']} | least-squares | " in text
+    assert "| least-squares | " in (tmp_path / "here" / "attack.md").read_text()
 
 
 def test_one_setting_is_one_screen(airmix: Airmix) -> None:
-    done = airmix(*IRIS, *FIVE, "--out", "here", columns=80)
+    done = airmix(*IRIS, *FOUR, "--out", "here", columns=80)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     rows = sum(max(1, -(-len(line) // 80)) for line in lines)  # a long line takes several
@@ -136,14 +130,6 @@ def test_files_that_do_not_fit(
     [
         (("--attacks", "lest-squares"), ("--attacks 'lest-squares'", "did you mean least-squares?")),
         (("--attacks", ""), ("--attacks ''",)),
-        (("--vary", "x"), ("--vary x", "KEY=V1,V2,...")),
-        (("--vary", "name=a,b"), ("--vary name", "must leave the data as they are")),
-        (("--vary", "radio.slots=10,-1"), ("radio.slots = -1", "at least 1")),
-        (("--vary", "privacy.epsilom=1,2"), ("privacy.epsilom", "privacy.epsilon")),
-        (("--vary", "privacy.epsilon=max,1"), ("privacy.epsilon = 1", "certifies only epsilon above")),
-        (("--beside", "nosuch"), ("nosuch",)),
-        (("--beside", "digits"), ("--beside digits", "has other data", "'iris'")),
-        (("--beside", "gone.toml"), ("gone.toml",)),
         (("--force",), ("--force", "--out")),
         (("--set", "privacy.epsilon=1"), ("privacy.epsilon = 1", "ln(1/delta)")),
         (("--threads", "-1"), ("threads = -1",)),
@@ -232,17 +218,12 @@ def test_data_of_ones_own(
 ) -> None:
     write_csv(in_tmp / "own.csv", classes, numbers)
     scenario = settle(OWN.with_overrides(*changes))
-    names = choose_parts(None, [scenario])
-    case = attack_each(
-        [Case(label=scenario.name, scenario=scenario)],
-        names,
-        folder=in_tmp / "parts",
-        context=RunContext(speed=Speed(threads=1)),
-    )[0].to_dict()
+    context = RunContext(speed=Speed(threads=1))
+    case = run_attacks(scenario, choose_parts(None, scenario), folder=in_tmp / "parts", context=context).to_dict()
     # Nobody hides at full power, unless there is one slot for forty.
     if changes != ("radio.slots=1",):
         assert case["server"]["grade"] == "exposed"
-        assert case["server"]["methods"]["least-squares"]["psnr_db"]["median"] > 40.0
+        assert case["server"]["methods"]["least-squares"]["psnr_db"] > 40.0
 
 
 def test_a_file_of_ones_own(airmix: Airmix, tmp_path: Path) -> None:
@@ -250,19 +231,11 @@ def test_a_file_of_ones_own(airmix: Airmix, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN.to_toml())
     done = airmix("attack", "own.toml", "--json", "--out", "here", "--attacks", "least-squares,release")
     assert (done.returncode, done.stderr) == (0, "")
-    (case,) = json.loads(done.stdout)["cases"]
-    assert (case["label"], case["grade"]) == ("own $[1]", "exposed")
+    found = json.loads(done.stdout)
+    assert (found["name"], found["grade"]) == ("own $[1]", "exposed")
 
 
 def test_data_of_one_class_are_refused(refused: Refused, tmp_path: Path) -> None:
     write_csv(tmp_path / "own.csv", {"a": 100})
     (tmp_path / "own.toml").write_text(OWN.to_toml())
     assert "must have at least 2 classes" in refused("attack", "own.toml")
-
-
-def test_other_columns_of_the_same_file_are_other_data(refused: Refused, tmp_path: Path) -> None:
-    write_csv(tmp_path / "own.csv", {"a": 50, "b": 50})
-    (tmp_path / "own.toml").write_text(OWN.to_toml())
-    (tmp_path / "other.toml").write_text(OWN.with_overrides("workers.feature_columns=['x0']").to_toml())
-    line = refused("attack", "own.toml", "--beside", "other.toml")
-    assert "--beside other.toml: has other data (workers.feature_columns = ('x0',))" in line

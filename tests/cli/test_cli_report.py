@@ -122,7 +122,7 @@ def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"privacy": 3}', '{"cases": 1}', '{"audits": [{}]}', '{"feasible": true}', '"x"', ""]
+    "content", ["{", "[]", '{"privacy": 3}', '{"naming_bound": 1}', '{"audits": [{}]}', '{"feasible": true}', '"x"', ""]
 )
 def test_broken_results(content: str, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()

@@ -81,11 +81,6 @@ def test_mistakes_cost_one_line(refused: Callable[..., str], arguments: tuple[st
         assert part in line
 
 
-def test_two_keys_to_vary_are_refused_with_the_sweep_to_use(refused: Callable[..., str]) -> None:
-    line = refused("attack", "--preset", "digits", "--vary", "privacy.epsilon=1,2", "--vary", "mixing.alpha=1,2")
-    assert "use airmix sweep --command attack --grid privacy.epsilon=1,2 --grid mixing.alpha=1,2" in line
-
-
 # The real command, halted when so many cells are on the disk.
 HALTING = """
 import os, signal, sys

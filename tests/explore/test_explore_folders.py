@@ -226,7 +226,7 @@ def test_any_changed_value_is_told_of_or_shown(client: TestClient, runs: Path, v
         assert {"line", "facts"} & set(answer.json())
 
 
-@pytest.mark.parametrize(("key", "command"), [("feasible", "plan"), ("audits", "audit"), ("cases", "attack")])
+@pytest.mark.parametrize(("key", "command"), [("feasible", "plan"), ("audits", "audit"), ("naming_bound", "attack")])
 def test_results_of_other_commands_are_named(client: TestClient, runs: Path, key: str, command: str) -> None:
     """Their folders are whole, so nothing advises to delete them."""
     (runs / "good" / "metrics.json").write_text(json.dumps({key: []}))

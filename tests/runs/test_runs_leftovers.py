@@ -110,7 +110,13 @@ def test_a_protected_identity_tells_nothing_of_the_files(private: Scenario) -> N
             marks=pytest.mark.long,
         ),
         pytest.param(
-            ("audit", "--preset", "private-iris", "--trials", "200", "--canaries", "0"),
+            (
+                "audit",
+                "--preset",
+                "private-iris",
+                "--trials",
+                "200",
+            ),
             {"metrics.json", "report.html"},
             marks=pytest.mark.long,
         ),

@@ -12,7 +12,7 @@ import numpy as np
 
 import airmixml
 from airmixml import Scenario, Speed
-from airmixml.attacks.attack_cases import attack_each, read_cases
+from airmixml.attacks.run_attacks import run_attacks
 from airmixml.audit.auditor import audit_scenario
 from airmixml.audit.settings import AuditSettings
 from airmixml.audit.trials import Keeper
@@ -35,7 +35,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def test_an_audit_in_blocks_is_the_audit(backwards: Engine) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=150", "workers.count=200")
-    settings = AuditSettings(trials=100, canaries=0)
+    settings = AuditSettings(trials=100)
     here, there = (
         audit_scenario(
             scenario,
@@ -54,7 +54,6 @@ def test_an_audit_in_blocks_is_the_audit(backwards: Engine) -> None:
 
 def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
-    cases = read_cases(scenario, "privacy.epsilon=max,100", None)
     stages: list[int] = []
 
     def note(stage: str, done: int, _total: int) -> None:
@@ -63,14 +62,15 @@ def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path)
 
     def found(engine: Engine, name: str) -> Any:
         context = RunContext(speed=Speed(threads=1), engine=engine, progress=note)
-        results = attack_each(cases, ("prior", "release"), folder=tmp_path / name, context=context)
-        return json.loads(json.dumps([case.to_dict() for case in results]), object_hook=_without_seconds)
+        parts = ("least-squares", "prior", "release")
+        result = run_attacks(scenario, parts, folder=tmp_path / name, context=context)
+        return json.loads(json.dumps(result.to_dict()), object_hook=_without_seconds)
 
     assert found(Engine(), "here") == found(backwards, "there")
     stages.clear()
-    (tmp_path / "there" / "02-prior.npz").unlink()
+    (tmp_path / "there" / "prior.npz").unlink()
     assert found(backwards, "there") == found(Engine(), "here")
-    assert stages[:2] == [3, 4]  # only what is missing is made again
+    assert stages[:2] == [2, 3]  # only what is missing is made again
 
 
 def _without_seconds(values: dict[str, Any]) -> dict[str, Any]:

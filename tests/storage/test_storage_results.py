@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from airmixml import RunFolderError, Scenario
-from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.trials import Keeper
 from airmixml.compare import compare_methods, load_methods
 from airmixml.storage.files import Arrays, ResultStore, from_plain, to_plain
@@ -199,24 +198,13 @@ def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> 
         Keeper(tmp_path)
 
 
-NOISE = NoiseCheck(runs=1, slots=3, slots_left_out=0, numbers=21, deviation=1.1, shape_p_value=None, failure=1e-6)
-
-
-def test_an_odd_noise_check_of_an_audit(tmp_path: Path) -> None:
-    ResultStore(tmp_path).save("noise.json", {"runs": 1})
-    with told(tmp_path / "noise.json"):
-        Keeper(tmp_path)
-
-
 def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path, every_seconds=0.0)
     keeper.save("known", [GOOD])
     keeper.save("known", [GOOD, 2 * GOOD[:, :3]])  # the last block may have fewer trials
-    assert keeper.check("noise.json", lambda: NOISE) == NOISE
     keeper.save("a/b", [3 * GOOD])
     again = Keeper(tmp_path)
     assert again.resumed_blocks == 3
-    assert again.check("noise.json", lambda: pytest.fail("measured again")) == NOISE
     first, last = again.load("known")
     np.testing.assert_array_equal(first, GOOD)
     np.testing.assert_array_equal(last, 2 * GOOD[:, :3])

@@ -85,7 +85,7 @@ def test_a_cell_of_attack_is_what_airmix_attack_gives(tmp_path: Path) -> None:
     found = swept(command="attack", attacks=["prior", "release"], out=tmp_path / "swept")
     assert [row.metrics["claimed.server"] for row in found.rows] == pytest.approx([0.5, 1.0, 5.0])
     row = found.rows[1]
-    (case,) = attack(scenario_at(IRIS, row.point), ["prior", "release"], out=tmp_path / "alone").to_dict()["cases"]
+    case = attack(scenario_at(IRIS, row.point), ["prior", "release"], out=tmp_path / "alone").to_dict()
     assert row.metrics["grade"] == case["grade"]
     assert row.metrics["server.best"] == "prior"
     for name in ("recognised_share", "copied_share", "explained"):
@@ -95,7 +95,7 @@ def test_a_cell_of_attack_is_what_airmix_attack_gives(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
-    settings = AuditSettings(adversaries=("server",), trials=200, canaries=0)
+    settings = AuditSettings(adversaries=("server",), trials=200)
     found = swept(grid={"privacy.epsilon": [5]}, command="audit", audit=settings, out=tmp_path / "swept")
     (row,) = found.rows
     alone = audit(scenario_at(IRIS, row.point), settings, out=tmp_path / "alone").to_dict()
@@ -109,7 +109,7 @@ def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
 def test_an_injected_fault_is_caught_in_every_cell(tmp_path: Path) -> None:
     from airmixml.audit import fault_named
 
-    settings = AuditSettings(adversaries=("server",), trials=2000, canaries=0, fault=fault_named("half-noise"))
+    settings = AuditSettings(adversaries=("server",), trials=2000, fault=fault_named("half-noise"))
     found = swept(grid={"privacy.epsilon": [1, 5]}, command="audit", audit=settings, out=tmp_path)
     assert [row.metrics["caught"] for row in found.rows] == [True] * 2
 

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases
-    from airmixml.attacks.case_result import AttackResult
     from airmixml.attacks.measured import PlainFindings
-    from airmixml.attacks.reconstruction import reconstruct
+    from airmixml.attacks.result import AttackResult
+    from airmixml.attacks.run_attacks import attack, choose_parts
+    from airmixml.attacks.server_attacks import reconstruct
     from airmixml.attacks.target import Attack, Outcome, Target, watch
 
 __all__ = [
     "Attack",
     "AttackResult",
-    "Case",
     "Outcome",
     "PlainFindings",
     "Target",
     "attack",
     "choose_parts",
-    "read_cases",
     "reconstruct",
     "watch",
 ]

@@ -32,7 +32,6 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
 from airmixml.attacks.target import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing, path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
@@ -100,8 +99,6 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
 
     Memory follows ``most_slots``; where moments are sent, each class of a slot counts as one.
     """
-    if most_slots < 1:
-        raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
     scenario, dataset, signal = view.scenario, view.dataset, view.signal
     listener, workers = listener_of(view), scenario.workers.count
     classes = signal.classes if signal.moments else 1
@@ -116,9 +113,8 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     symbols = torch.cat(parts)
     if signal.moments:
         mixtures = rows_of_classes(symbols[:, signal.input_symbols :], signal.features, classes)
-        sent_labels = mixtures[:, :0].real
     else:
-        mixtures, sent_labels = symbols[:, : signal.features], align_phase(symbols)[:, signal.features :]
+        mixtures = symbols[:, : signal.features]
     every_watts = np.concatenate(heard)
     return Received(
         symbols=symbols,
@@ -127,9 +123,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
         amplitudes=Amplitudes.of(every_watts, workers, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,
-        labels=sent_labels.double().cpu().numpy(),
         strongest_worker=np.concatenate(strongest),
-        known_scale=False,
         beside=listener.beside_worker,
     )
 

@@ -11,8 +11,7 @@ so that an adversary is its precision A^2. Rounds of gradients are more slots, e
 <z, v_c> - |v_c|^2 / 2: no attack names more. Only products of noise and candidates are drawn, which have the covariance
 <v_c, v_c'> / A^2. A sample is told from silence by mu = A |v|.
 
-Of the release the schedule is hidden, unless all send in each slot: there the others of a slot are Gaussian with the
-mean and covariance of the samples that are really held (``likelihood``).
+Of the release the schedule is hidden, unless all send in each slot: only there it is informed.
 """
 
 from collections.abc import Callable
@@ -26,13 +25,12 @@ from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
+from airmixml.attacks.inference import FALSE_POSITIVES
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.likelihood import background_of, hear_release, score
-from airmixml.attacks.measured import Findings, Measured, counted, detected
+from airmixml.attacks.measured import Findings, Measured, counted
 from airmixml.attacks.rounds import Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample, not_overheard
+from airmixml.attacks.target import Heard, Outcome, ServerView, Target, not_overheard
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
@@ -93,35 +91,32 @@ class Informed:
     candidates: int  # samples among which the right one is looked for
     named: float  # share of the trials in which it was named
     hits: float  # share in which it was detected, at 1 % false alarms
-    # distance of present and absent in standard deviations of the noise; None where the schedule is hidden
-    mu_median: float | None = None
-    mu_largest: float | None = None
+    mu_median: float  # distance of present and absent in standard deviations of the noise
+    mu_largest: float
 
     def measured(self, whom: str) -> list[Measured]:
         """Return how often it was named and detected.
 
         Draws of the noise are no more names than there are targets: which candidate is likeliest depends on these. To
-        be detected at 1 % does not, except where decoys set the threshold, of which a panel has at least so many.
+        be detected at 1 % does not.
         """
         of = "worker" if whom == "worker" else "row"
         named = counted(
             f"names a {whom} among {self.candidates}", self.named, self.attacked, 1.0 / self.candidates, of=of
         )
-        found = counted("", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
-        if self.mu_median is None:
-            found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)
-        return [named, replace(found, what=f"detects a {whom}")]
+        found = counted(f"detects a {whom}", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
+        return [named, found]
 
 
 @dataclass(frozen=True, kw_only=True)
 class InformedFindings(Findings):
-    """What was found of workers, of rows with all their copies, and of people where workers hold several rows."""
+    """What was found of workers, and of rows or, where workers hold several, of people, with all their copies."""
 
     kind: ClassVar[str] = "informed"
     informed: ClassVar[bool] = True
 
     worker: Informed
-    row: Informed
+    row: Informed | None = None
     person: Informed | None = None
 
     @property
@@ -134,7 +129,7 @@ class InformedFindings(Findings):
         return [each for whom, found in self.of.items() for each in found.measured(whom)]
 
     def among(self, _held: int) -> int:
-        return self.row.candidates
+        return self.worker.candidates
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,16 +169,14 @@ class Candidates:
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
-        self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known; kinds of slots x targets
         self._rows: tuple[Integers, Doubles] | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
             self.targets["row"] = self._among_rows(_holders(held, items), items)
         else:
-            holdings, row = self._changed_rows(population.holdings, items)
-            self.targets["worker"] = self._among_people(alone(workers, count), held[workers], population.holdings)
-            self.targets["row"] = Targets(member=_holders(held, items), candidates=row)
-            self.targets["person"] = self._among_people(_holders(held, items), items, population.holdings)
+            holdings = population.holdings
+            self.targets["worker"] = self._among_people(alone(workers, count), held[workers], holdings)
+            self.targets["person"] = self._among_people(_holders(held, items), items, holdings)
             codes = self.data.label_code.coded(self.data.train_labels)
             as_moments = replace(self._workers, sends="moments")
             sums = payload_of(as_moments, self.data.train_inputs, codes, holdings)
@@ -235,21 +228,6 @@ class Candidates:
         found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
 
-    def _changed_rows(self, holdings: Holdings, people: Integers) -> tuple[Holdings, Integers]:
-        """Return the holdings and, after them, those of people with decoys in the place of one row; their numbers."""
-        own = [self._generator.choice(np.flatnonzero(holdings.present[person])) for person in people.tolist()]
-        taken = holdings.rows[people, own]
-        rows = self._among_rows(np.zeros(0, dtype=np.int64), taken).candidates[:, :-1]
-        changed = np.repeat(holdings.rows[people][:, None, :], rows.shape[1], axis=1)
-        np.put_along_axis(changed, np.array(own)[:, None, None], rows[:, :, None], axis=2)
-        present = np.repeat(holdings.present[people], rows.shape[1], axis=0)
-        numbers = len(holdings.rows) + np.arange(rows.size).reshape(rows.shape)
-        joined = Holdings(
-            rows=np.concatenate([holdings.rows, changed.reshape(rows.size, -1)]),
-            present=np.concatenate([holdings.present, present]),
-        )
-        return joined, np.concatenate([numbers, people[:, None]], axis=1)
-
 
 def _holders(held: Integers, items: Integers) -> Integers:
     """Return which of the items each worker holds, -1 for none; shape workers."""
@@ -292,26 +270,22 @@ class InformedAttack:
         view, generator = target.view, Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
         candidates = Candidates(view, generator)
         speed = target.context.speed
-        found = {whom: self.find(view, candidates, some, generator, speed) for whom, some in candidates.targets.items()}
+        found = {
+            whom: self._find(view, candidates, each, generator, speed) for whom, each in candidates.targets.items()
+        }
         progress(name, 1, 1)
         return Outcome(findings=InformedFindings(**found))
 
-    def find(
+    def _find(
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
     ) -> Informed:
         """Return how often targets of one kind are found."""
-        # A row that one worker alone holds is that worker, and a person's rows lie where the person is.
-        key = some.member.tobytes()
-        if key not in candidates.precisions:
-            candidates.precisions[key] = precisions_of(view, self.precision, some.member, len(some), speed)
-        precisions = candidates.precisions[key].T
-        named, hits, mu = zip(
-            *(
-                play(candidates.products(numbers, heard), _TRIALS, generator)
-                for numbers, heard in zip(some.candidates, precisions, strict=True)
-            ),
-            strict=True,
+        precisions = precisions_of(view, self.precision, some.member, len(some), speed).T
+        played = (
+            play(candidates.products(numbers, heard), _TRIALS, generator)
+            for numbers, heard in zip(some.candidates, precisions, strict=True)
         )
+        named, hits, mu = zip(*played, strict=True)
         return Informed(
             attacked=len(some),
             trials=_TRIALS * len(some),
@@ -325,43 +299,17 @@ class InformedAttack:
 
 
 class InformedRelease(InformedAttack):
-    """The same of mixtures without a schedule, which says nothing only where all workers send in each slot."""
+    """The same of mixtures without a schedule, which are the server's where all workers send in each slot."""
 
     def refusal(self, scenario: Scenario) -> str:
-        why = "" if scenario.all_send else no_sample(scenario.workers)
-        return f"{why}; and who sent is hidden" if why else ""
-
-    def find(
-        self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
-    ) -> Informed:
-        data, everyone = view.dataset, view.held_index
-        if view.scenario.all_send:
-            return super().find(view, candidates, some, generator, speed)
-        received, held_inputs = hear_release(view), data.train_inputs[everyone]
-        background = background_of(received, view.signal, data.label_code, held_inputs, data.train_labels[everyone])
-        panel, place = np.unique(some.candidates[:, :-1], return_inverse=True)
-        held, absent = (
-            background.prepare(candidates.data.train_inputs[rows], candidates.data.train_labels[rows])
-            for rows in (some.candidates[:, -1], panel)
-        )
-        taking_part = min(1.0, received.amplitudes.taking_part * float(some.copies.mean()))
-        scores = score(background, held, absent, replace(received.amplitudes, taking_part=taking_part))
-        decoys = scores.decoys[place].reshape(len(some), -1)
-        return Informed(
-            attacked=len(some),
-            trials=len(some),
-            copies=int(some.copies.max()),
-            candidates=some.candidates.shape[1],
-            named=float((scores.held > decoys.max(axis=1)).mean()),
-            hits=hit_rate(scores.held, scores.decoys, FALSE_POSITIVES),
-        )
+        return "" if scenario.all_send else "who sent is hidden; release attacks without a schedule"
 
 
 SERVER: Final = InformedAttack(
     "server", "the likeliest of 51 samples for a worker, a row or a person, all others known", server_precision
 )
 RELEASE: Final = InformedRelease(
-    "release", "the same without a schedule, unless all workers send in each slot", server_precision
+    "release", "the same without a schedule, where all workers send in each slot", server_precision
 )
 EAVESDROPPER: Final = InformedAttack(
     *("eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision),

@@ -19,9 +19,8 @@ from scipy.optimize import minimize
 from airmixml.arrays import Doubles
 from airmixml.attacks.informed import LARGEST_PRECISION, Precision, precisions_of, server_precision
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.reconstruction import Reconstruction, principal_directions
 from airmixml.attacks.rounds import Round
-from airmixml.attacks.server_attacks import ServerFindings, recognise
+from airmixml.attacks.server_attacks import Reconstruction, ServerFindings, principal_directions, recognise
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.scenario import Scenario
 

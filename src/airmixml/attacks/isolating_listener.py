@@ -25,7 +25,7 @@ from scipy.sparse.linalg import cg
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.inference import Scores, identified, link
-from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, Unmixing, candidates_of, pictures_of
+from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError
@@ -48,7 +48,6 @@ _CANDIDATES: Final = 10_000
 _SAMPLES_AT_ONCE: Final = 4096
 _LEAST_VARIANCE: Final = 1e-9  # symbols are numbers of single precision
 _LEAST_PRECISION: Final = 1e-20  # of a worker that never sends
-_FOR_NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 
 def alone(workers: Integers, count: int) -> Integers:
@@ -116,18 +115,24 @@ def _inverse_of_patterns(scenario: Scenario, masking: Masking, patterns: list[tu
 
 
 def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
-    """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns.
+    """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns."""
+    return np.asarray((vectors * inverse_times(masking, honest, vectors)).sum(axis=0))
 
-    1 is an eigenvector of S with eigenvalue s^2, so what of x lies along it adds (1'x)^2 / (|H| s^2). What is left has
-    eigenvalues of about e^2 k alone, and conjugate gradients solve for it in a few steps.
+
+def inverse_times(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
+    """Return S^-1 x for such vectors, the best filters for what workers send with them; seats x columns.
+
+    1 is an eigenvector of S with eigenvalue s^2. What of x is left beside it has eigenvalues of about e^2 k alone, and
+    conjugate gradients solve for it in a few steps.
     """
     if masking.graph is None:
-        return np.asarray(np.square(vectors).sum(axis=0) / masking.own_watts)
-    kept, count = vectors[honest], int(honest.sum())
+        return vectors / masking.own_watts
+    kept, found = vectors[honest], np.zeros_like(vectors)
     means = kept.mean(axis=0)
-    away, along = kept - means, count * np.square(means) / masking.own_watts
+    away = kept - means
     if masking.graph.complete:
-        return np.asarray(along + np.square(away).sum(axis=0) / (masking.own_watts + count * masking.pair_watts))
+        found[honest] = means / masking.own_watts + away / (masking.own_watts + len(kept) * masking.pair_watts)
+        return found
     adjacency = masking.graph.adjacency[honest][:, honest]
     degrees = np.asarray(adjacency.sum(axis=1))
     covariance = diags_array(masking.own_watts + masking.pair_watts * degrees) - masking.pair_watts * adjacency
@@ -138,7 +143,8 @@ def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) 
             raise PrivacyError(
                 "privacy.mask_degree: the graph of honest workers is nearly cut; raise it, or set it to 0"
             )
-    return np.asarray(along + (away * solved).sum(axis=0))
+    found[honest] = means / masking.own_watts + solved
+    return found
 
 
 class _Heard:
@@ -207,15 +213,14 @@ class EveryoneAttack:
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
         findings = ListenerFindings(
-            linkage=link(scores, _FOR_NOBODY, _FOR_NOBODY, method="likelihood"),
-            unmixing=Unmixing(),
+            linkage=link(scores, "likelihood"),
             clearest_slots=identified(np.array(named), target.examples, len(known)),
             image_shape=held.image_shape,
             decoys_alike=public.alike,
         )
         pictures = pictures_of(target, torch.from_numpy(np.concatenate(seen)), target.examples)
         kept = {"held_rows": held_index[workers], "held_scores": scores.held, "decoy_scores": scores.decoys}
-        return Outcome(findings=findings, arrays={**pictures, **kept, "held_variance": heard_of.variance})
+        return Outcome(findings=findings, arrays={**pictures, **kept})
 
 
 EVERYONE: Final = EveryoneAttack()

@@ -65,20 +65,17 @@ def solve_least_squares(
     mixtures: torch.Tensor,
     *,
     ridge: torch.Tensor,
-    start: torch.Tensor | None = None,
-    free: torch.Tensor | None = None,
     iterations: int = 100,
     tolerance: float = 1e-5,
 ) -> torch.Tensor:
     """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; returns X, workers x columns.
 
-    Started from zero and without a ridge this tends to the solution of least norm where slots are fewer than workers.
+    Without a ridge this tends to the solution of least norm where slots are fewer than workers.
     Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
     on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
-    Rows of Y (slots x columns) are weighted as those of A; ``free`` says which entries may move (workers x columns). A
-    column stops when its gradient is by ``tolerance`` smaller than that of zero; what rounding leaves of it has no
-    curvature to follow where slots are fewer than workers.
+    Rows of Y (slots x columns) are weighted as those of A. A column stops when its gradient is by ``tolerance`` smaller
+    than that of zero; what rounding leaves of it has no curvature to follow where slots are fewer than workers.
     """
     # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
     strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
@@ -90,10 +87,7 @@ def solve_least_squares(
     def normal(samples: torch.Tensor) -> torch.Tensor:
         return matrix.collect(matrix.mix(samples)) / strength + ridge * samples
 
-    found = torch.zeros_like(target) if start is None else start / size
-    gradient = target.clone() if start is None else target - normal(found)
-    if free is not None:
-        gradient *= free
+    found, gradient = torch.zeros_like(target), target.clone()
     units = torch.ones((1, 1), device=target.device)
     if matrix.slots >= matrix.workers:  # a weak ridge would take long to bring back what other units let stray
         heard = torch.from_numpy(matrix.heard / strength).float().to(target.device)[:, None]
@@ -108,8 +102,6 @@ def solve_least_squares(
         if not bool(moving.any()):
             break
         image = normal(direction)
-        if free is not None:
-            image *= free
         curvature = (direction * image).sum(dim=0)
         # A column that is done stays where it is, whichever others it is solved with.
         moving &= curvature > 0.0
@@ -122,30 +114,3 @@ def solve_least_squares(
         squares = shorter
         moving &= squares > enough
     return found * size
-
-
-def solve_within_bounds(
-    matrix: MixingMatrix,
-    mixtures: torch.Tensor,
-    *,
-    lower: torch.Tensor,
-    upper: torch.Tensor,
-    start: torch.Tensor,
-    rounds: int = 3,
-    iterations: int = 15,
-) -> torch.Tensor:
-    """Minimise ||A X - Y||^2 with lower <= X <= upper; returns X, workers x columns.
-
-    In each round the entries that sit at a bound and would leave it are held there, the others are moved by conjugate
-    gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
-    Bounds have the shape of the columns; a good start is the solution without them.
-    """
-    found = start.clamp(lower, upper)
-    none = torch.zeros_like(lower)
-    for _ in range(rounds):
-        downhill = matrix.collect(mixtures - matrix.mix(found))
-        held = ((found <= lower) & (downhill < 0.0)) | ((found >= upper) & (downhill > 0.0))
-        free = (~held).to(found.dtype)
-        moved = solve_least_squares(matrix, mixtures, ridge=none, start=found, free=free, iterations=iterations)
-        found = moved.clamp(lower, upper)
-    return found

@@ -18,7 +18,6 @@ add up; where a worker has one amplitude in all slots, they add up for each leve
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -59,7 +58,7 @@ class Amplitudes:
     alike: bool  # whether a worker has the same amplitude in all its slots
 
     @classmethod
-    def of(cls, squared: Doubles, workers: int, *, alike: bool) -> Self:
+    def of(cls, squared: Doubles, workers: float, *, alike: bool) -> Self:
         """Sum up squared amplitudes, 0 for those who do not send (slots x scheduled), of a run of so many workers."""
         sent = np.sort(squared[squared > 0.0])
         if not len(sent):
@@ -92,11 +91,8 @@ class Received:
     amplitudes: Amplitudes  # of a worker that sends
     strength: Doubles  # of all that each worker sent, over the noise: truth, which is not known; workers
     mixtures: torch.Tensor  # of inputs; rows x inputs, real or complex. Rows are slots, or slots and classes
-    labels: Doubles  # mixtures of labels; rows x classes, no column where no label is sent by itself
     strongest_worker: Integers  # in each mixture, -1 for nobody; rows
     noise_energy: Doubles | None = None  # expected ||noise||^2 of each mixture, where slots differ; rows
-    label_weights: Doubles | None = None  # how well the labels of each slot were received; None: all alike
-    known_scale: bool = True  # whether mixtures come in the scale in which they were sent
     beside: int | None = None  # the worker that the adversary stands beside
 
     @property
@@ -126,11 +122,8 @@ def hear_release(view: ServerView, _speed: Speed | None = None) -> Received:
         amplitudes=Amplitudes.of(some, len(strength), alike=slots == 1),
         strength=strength,
         mixtures=mixtures,
-        labels=view.labels.double().cpu().numpy(),
         strongest_worker=strongest_workers(scheduled, ratios, view.dataset.train_labels[view.held_index], classes),
         noise_energy=mixtures.shape[1] / np.maximum(precision, _TINY),
-        # Variance of a slot's labels about the population's shares: its noise, and who was drawn.
-        label_weights=None if moments else 1.0 / (noise / label_weight**2 + squares.sum(axis=1)),
     )
 
 
@@ -305,14 +298,9 @@ def averaged(by_level: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
 
 
 def score(
-    background: Background,
-    held: Any,
-    decoys: Any,
-    amplitudes: Amplitudes,
-    each: Callable[[slice, torch.Tensor], None] | None = None,
-    numbers_at_once: int = NUMBERS_AT_ONCE,
+    background: Background, held: Any, decoys: Any, amplitudes: Amplitudes, numbers_at_once: int = NUMBERS_AT_ONCE
 ) -> Scores:
-    """Return the scores of candidates over all slots, in blocks; ``each`` is told those of held ones in some slots.
+    """Return the scores of candidates over all slots, in blocks.
 
     What of the background lies where public samples never do is unknown to its model. Decoys show how much there is:
     sent by nobody, they would have E |b|^2 / c = 1. Slots in which they have more are taken to be as much noisier.
@@ -324,11 +312,8 @@ def score(
         products = [background.products(part, slots) for part in everybody]
         b, c = products[1]
         noisier = (b.abs().square() / c.clamp_min(1e-30)).mean(dim=0).clamp_min(1.0)
-        for number, (b, c) in enumerate(products):
+        for total, (b, c) in zip(totals, products, strict=True):
             by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)
-            together = averaged(by_level, amplitudes)
-            totals[number] += (by_level if amplitudes.alike else together[None]).double().sum(dim=2)
-            if number == 0 and each is not None:
-                each(slots, together)
+            total.add_((by_level if amplitudes.alike else averaged(by_level, amplitudes)[None]).double().sum(dim=2))
     found = [averaged(total, amplitudes) if amplitudes.alike else total[0] for total in totals]
     return Scores(held=found[0].cpu().numpy(), decoys=found[1].cpu().numpy())

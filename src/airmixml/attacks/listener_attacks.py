@@ -1,8 +1,9 @@
 """The attacks without a schedule: on mixtures as they are released, and as an eavesdropper receives them.
 
-Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; so do nearest neighbours,
-which are better where few send without noise. Unmixing joins slots that share a sample. Neighbours and unmixing work on
-the purest slots, those that look least like the mean of all.
+Likelihood ratios tell whether a known sample took part, and which one lies behind a slot; nearest neighbours of
+whitened mixtures tell the first better where few send without noise. Mixtures of images share a mean and a few large
+components; whitening by their second moments leaves of one sample what points nowhere else. Samples are named from the
+purest slots, those that look least like the mean of all.
 """
 
 from collections.abc import Callable
@@ -16,38 +17,34 @@ from numpy.typing import NDArray
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
 from airmixml.attacks.inference import (
-    ClassShares,
+    FALSE_POSITIVES,
     Identified,
-    LabelInference,
     Linkage,
     Scores,
     better_of,
     count_loudest,
     identified,
-    infer_labels,
-    infer_shares,
     link,
-    places_among,
 )
-from airmixml.attacks.likelihood import Received, averaged, background_of, hear_release, log_ratios_by_level, score
+from airmixml.attacks.likelihood import (
+    Background,
+    Received,
+    averaged,
+    background_of,
+    hear_release,
+    log_ratios_by_level,
+    score,
+)
 from airmixml.attacks.measured import Findings, Measured, counted, detected, told_apart
+from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
-from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import input_range
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unmixing:
-    """Groups of slots that share a sample (``estimates``), and how many lead to that sample among all held."""
-
-    estimates: int = 0
-    identified: int = 0
-    p_value: float = 1.0
+_LEAST_SHARE: Final = 1e-3
 
 
 def _named(what: str, found: Identified, guessing: float) -> Measured:
@@ -63,46 +60,26 @@ class ListenerFindings(Findings):
     kind: ClassVar[str] = "listener"
 
     linkage: Linkage  # known samples told from samples that nobody holds
-    unmixing: Unmixing
-    slot_labels: LabelInference | None = None  # of the worker that dominates a slot, where a label is sent by itself
-    shares: ClassShares | None = None  # classes of the population; None where too little was received
     clearest_slots: Identified
     beside: Identified | None = None  # slots in which the worker nearby was loudest; None where no worker is nearby
     loudest: Identified | None = None  # of the ten received most strongly those that score among the first ten
-    loudest_hundred: Identified | None = None  # none are looked at where all are received alike
     image_shape: ImageShape = None
     decoys_alike: bool = True  # whether samples that nobody holds are drawn like those that are held
-
-    @property
-    def _detected(self) -> Measured:
-        linkage = self.linkage
-        known = linkage.private_candidates, linkage.public_candidates, linkage.false_positive_rate, _METHODS
-        return detected(linkage.hit_rate, *known, alike=self.decoys_alike)
 
     def measured(self) -> list[Measured]:
         linkage, held = self.linkage, self.linkage.private_candidates
         auc = told_apart(linkage.auc, linkage.auc_chance_deviation, _METHODS, alike=self.decoys_alike)
-        named = {"names the sample in a slot": self.clearest_slots, "names its neighbour": self.beside}
-        found = [_named(what, each, 1.0 / held) for what, each in named.items() if each and each.looked_at]
-        for each in (self.loudest, self.loudest_hundred):
-            if each and each.looked_at:
-                found.append(_named("picks strongest workers", each, each.looked_at / held))
-        if groups := self.unmixing.estimates:
-            unmixed = Identified(looked_at=groups, identified=self.unmixing.identified, p_value=self.unmixing.p_value)
-            found.append(_named("unmixes similar slots", unmixed, 1.0 / held))
-        main = Measured(
-            what="names a slot's main worker",
-            rate=linkage.reidentified,
-            guessing=linkage.reidentified_chance,
-            p_value=linkage.reidentified_p_value,
-            p_if_half=1.0,
-            of="",
-        )
-        return [auc, self._detected, *found, main]
+        known = held, linkage.public_candidates, FALSE_POSITIVES, _METHODS
+        named = {
+            "names the sample in a slot": (self.clearest_slots, 1.0 / held),
+            "names its neighbour": (self.beside, 1.0 / held),
+            "picks strongest workers": (self.loudest, self.loudest.looked_at / held if self.loudest else 0.0),
+        }
+        found = [_named(what, each, guess) for what, (each, guess) in named.items() if each and each.looked_at]
+        return [auc, detected(linkage.hit_rate, *known, alike=self.decoys_alike), *found]
 
 
 _EXAMPLES: Final = 10
-_HUNDRED: Final = 100
 _FEW_SLOTS: Final = 50
 _CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
 _TINY: Final = 1e-30
@@ -138,50 +115,23 @@ def candidates_of(everyone: Integers, seed: int, most: int) -> Integers:
     return np.sort(everyone[order[:most]])
 
 
-def look_up(
-    received: Received,
-    view: ServerView,
-    public: PublicSamples,
-    candidates: Integers,
-    most_decoys: int,
-    mixtures: Integers,
-) -> tuple[Scores, Integers, Integers]:
-    """Score candidates (rows of the pool), and look the sample of some mixtures up among all that are held.
+def _likeliest(
+    background: Background, received: Received, sent: DataSet, everyone: Integers, mixtures: Integers
+) -> Integers:
+    """Return which of all samples that are held, rows of the pool, is likeliest to lie behind each of some mixtures.
 
-    Returns the scores, the place of each mixture's likeliest candidate, and the rows of the pool named in some.
+    Where slots have a mixture for each class, that is one of its class.
     """
-    sent, classes, amplitudes = view.dataset, received.classes, received.amplitudes
-    everyone, wanted = np.unique(view.held_index), np.unique(mixtures // classes)
-    background = background_of(received, view.signal, sent.label_code, public.inputs, public.labels)
-    decoys = background.prepare(public.decoys[:most_decoys], public.decoy_labels[:most_decoys])
-    ratios: dict[int, torch.Tensor] = {}
-    nearest: list[torch.Tensor] = []
-    everyone_scored = len(candidates) == len(everyone)
-
-    def likeliest(found: torch.Tensor, rows: Integers) -> torch.Tensor:
-        """Return the place of the largest ratio (samples x slots), or of each class its own; classes x slots."""
-        if classes == 1:
-            return found.argmax(dim=0, keepdim=True)
-        labels = torch.from_numpy(sent.train_labels[rows]).to(found.device)
-        others = (found.masked_fill((labels != each)[:, None], -torch.inf) for each in range(classes))
-        return torch.stack([each.argmax(dim=0) for each in others])
-
-    def note(slots: slice, found: torch.Tensor) -> None:
-        nearest.append(likeliest(found, candidates).T.flatten())
-        for slot in range(slots.start, slots.start + found.shape[1]):
-            if everyone_scored and slot in wanted:
-                ratios[slot] = found[:, slot - slots.start]
-
-    held = background.prepare(sent.train_inputs[candidates], sent.train_labels[candidates])
-    scores = score(background, held, decoys, amplitudes, note)
-    if not everyone_scored and len(wanted):
-        every: Any = background.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
-        for slot in wanted.tolist():
-            b, c = background.products(every, slice(slot, slot + 1))
-            ratios[slot] = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0]
-    places = {slot: likeliest(found[:, None], everyone)[:, 0] for slot, found in ratios.items()}
-    named = [everyone[int(places[row // classes][row % classes])] for row in mixtures.tolist()]
-    return scores, torch.cat(nearest).cpu().numpy(), np.array(named, dtype=np.int64)
+    every: Any = background.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
+    named, labels = np.zeros(len(mixtures), dtype=np.int64), sent.train_labels[everyone]
+    for slot in np.unique(mixtures // received.classes).tolist():
+        b, c = background.products(every, slice(slot, slot + 1))
+        amplitudes = received.amplitudes
+        found = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0].cpu().numpy()
+        for place in np.flatnonzero(mixtures // received.classes == slot):
+            among = labels == mixtures[place] % received.classes if received.classes > 1 else True
+            named[place] = everyone[np.where(among, found, -np.inf).argmax()]
+    return named
 
 
 @dataclass(frozen=True)
@@ -193,7 +143,6 @@ class ListenerAttack:
     hear: Callable[[ServerView, Speed], Received]
     overhears: bool = False  # whether it receives signals of its own
     slots_compared: int = 100_000
-    slots_unmixed: int = 10_000
     candidates: int = 2_000
     pairs_compared: int = 1 << 27  # of candidates and slots, where that is more
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
@@ -221,58 +170,35 @@ class ListenerAttack:
         sent_in = looked_at[dominating[looked_at] >= 0]
         _, first_of_each = np.unique(dominating[sent_in], return_index=True)  # the first slot that a sample dominates
         clearest = sent_in[np.sort(first_of_each)][:_EXAMPLES]
-        nearby = np.flatnonzero(strongest == received.beside)
-
         most = max(self.candidates, self.pairs_compared // len(received.symbols))
         candidates = candidates_of(everyone, seed, most)
-        clear = np.concatenate([clearest, nearby])
-        scores, likeliest, names = look_up(received, view, public, candidates, most, clear)
+        background = background_of(received, view.signal, sent.label_code, public.inputs, public.labels)
+        held = background.prepare(sent.train_inputs[candidates], sent.train_labels[candidates])
+        absent = background.prepare(public.decoys[:most], public.decoy_labels[:most])
+        scores = score(background, held, absent, received.amplitudes)
         by_sample = np.zeros(sent.train_samples)
         np.add.at(by_sample, held_index, received.strength)
-        strength = by_sample[candidates]
 
         def inputs_of(rows: Integers) -> torch.Tensor:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
-        everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
         # Few mixtures do not tell what mixtures have in common; public samples do, about. Decoys must not be among
         # these: whitened by themselves they would look unlike any mixture, and all others as if they took part.
         common = chosen if len(chosen) >= _FEW_SLOTS else torch.from_numpy(public.inputs).to(device)
-        whitening = whitening_of(common)
+        decoys, whitening = torch.from_numpy(public.decoys[: self.candidates]).to(device), whitening_of(common)
 
-        def named(by_likelihood: Integers, rows: Integers) -> Identified:
-            by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
-            return better_of(
-                *(identified(names, dominating[rows], len(everyone)) for names in (by_likelihood, by_neighbour))
-            )
+        def named(rows: Integers) -> Identified:
+            by_neighbour = everyone[nearest_sample(mixtures[rows], inputs_of(everyone), whitening)]
+            names = _likeliest(background, received, sent, everyone, rows), by_neighbour
+            return better_of(*(identified(each, dominating[rows], len(everyone)) for each in names))
 
-        unmixing = Unmixing()
-        if len(mixtures) >= _FEW_SLOTS:
-            unmixed = unmix(chosen[: self.slots_unmixed], seed=seed)
-            shared = everyone[nearest_sample(unmixed.estimates, everything, whitening)]
-            groups = identified(shared, _dominating_groups(unmixed, dominating[looked_at]), len(everyone))
-            unmixing = Unmixing(estimates=len(shared), identified=groups.identified, p_value=groups.p_value)
         few = candidates_of(everyone, seed, self.candidates)
-        neighbours, nearest = score_neighbours(chosen, inputs_of(few), decoys[: self.candidates], whitening)
-        linkages = (
-            link(scores, likeliest, places_among(candidates, dominating), method="likelihood"),
-            link(neighbours, nearest, places_among(few, dominating[looked_at]), method="likeness"),
-        )
-        slot_labels = shares = None
-        if received.labels.shape[1]:
-            labels = sent.train_labels[held_index]
-            slot_labels = infer_labels(received.labels, np.where(strongest >= 0, labels[strongest], -1))
-            found = infer_shares(received.labels, slot_weights=received.label_weights, known_scale=received.known_scale)
-            shares = None if found is None else ClassShares.of(found, labels)
+        neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening)
         findings = ListenerFindings(
-            linkage=max(linkages, key=lambda each: each.auc),
-            unmixing=unmixing,
-            slot_labels=slot_labels,
-            shares=shares,
-            clearest_slots=named(names[: len(clearest)], clearest),
-            beside=None if received.beside is None else named(names[len(clearest) :], nearby),
-            loudest=count_loudest(scores.held, strength, _EXAMPLES),
-            loudest_hundred=count_loudest(scores.held, strength, _HUNDRED),
+            linkage=max(link(scores, "likelihood"), link(neighbours, "likeness"), key=lambda each: each.auc),
+            clearest_slots=named(clearest),
+            beside=None if received.beside is None else named(np.flatnonzero(strongest == received.beside)),
+            loudest=count_loudest(scores.held, by_sample[candidates], _EXAMPLES),
             image_shape=target.held.image_shape,
             decoys_alike=public.alike,
         )
@@ -280,14 +206,80 @@ class ListenerAttack:
             **pictures_of(target, mixtures[clearest], dominating[clearest]),
             "held_rows": candidates,
             "held_scores": scores.held,
-            "held_strength": strength,
             "decoy_scores": scores.decoys,
-            "likeness_rows": few,
-            "likeness_held": neighbours.held,
-            "likeness_decoys": neighbours.decoys,
         }
         progress(self.adversary, 2, 2)
         return Outcome(findings=findings, arrays=arrays)
+
+
+def _in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the mixtures, or their real and imaginary parts where they are complex; each slots x d, real."""
+    return (mixtures.real, mixtures.imag) if mixtures.is_complex() else (mixtures,)
+
+
+def _unit_length(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows scaled to length 1, rows of zeros as they are; same shape, real or complex."""
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / lengths.clamp_min(1e-30)
+
+
+def _whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
+    """Return the mixtures whitened and scaled to length 1; slots x directions, real or complex."""
+    parts = [part @ whitening for part in _in_parts(mixtures)]
+    return _unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
+
+
+def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
+    """Return V diag(w)^(-1/2) of the mixtures' second moments; d x directions.
+
+    The mean, which is the largest component of samples that are never negative, in any scale and phase, becomes one
+    direction among many. Directions with less than a thousandth of the second component's power are left out, for
+    they hold rounding or nothing. Every slot (slots x d, real or complex) counts alike, however loud it was.
+    """
+    symbols = mixtures.shape[1]
+    moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
+    for part in _in_parts(_unit_length(mixtures)):
+        moments += (part.T @ part).double()
+    power: torch.Tensor
+    power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
+    kept = power > _LEAST_SHARE * power[-2:][0].clamp_min(1e-30)
+    whitening: torch.Tensor = directions[:, kept] / power[kept].sqrt()
+    return whitening.to(mixtures.real.dtype)
+
+
+def score_neighbours(
+    mixtures: torch.Tensor,
+    held: torch.Tensor,
+    decoys: torch.Tensor,
+    whitening: torch.Tensor,
+    numbers_at_once: int = NUMBERS_AT_ONCE,
+) -> Scores:
+    """Return every candidate's correlation with its nearest mixture.
+
+    Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
+    Mixtures are slots x d, real or complex; candidates are samples x d, and the whitening d x directions.
+    """
+    candidates = _whiten(torch.cat([held, decoys]).to(mixtures.real.dtype), whitening)
+    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
+    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
+        best = torch.maximum(best, _correlations(mixtures[some], whitening, candidates).amax(dim=0))
+    scores = best.double().cpu().numpy()
+    return Scores(held=scores[: len(held)], decoys=scores[len(held) :])
+
+
+def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
+    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
+    theirs = _whiten(samples, whitening)
+    found = [
+        _correlations(mixtures[some], whitening, theirs).argmax(dim=1) for some in blocks_of(len(mixtures), len(theirs))
+    ]
+    return np.asarray(torch.cat(found).cpu().numpy())
+
+
+def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
+    products = [part @ candidates.T for part in _in_parts(_whiten(mixtures, whitening))]
+    return torch.hypot(*products) if len(products) == 2 else products[0]
 
 
 def _promise(received: Received) -> torch.Tensor:
@@ -296,21 +288,9 @@ def _promise(received: Received) -> torch.Tensor:
     A mixture of many is like the mean in some scale; one sample alone is not.
     """
     mixtures = received.mixtures
-    mean: torch.Tensor = unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    mean: torch.Tensor = _unit_length(mixtures.mean(dim=0, keepdim=True))[0]
     away: torch.Tensor = mixtures.abs().square().sum(dim=1) - (mixtures @ mean.conj()).abs().square()
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
-
-
-def _dominating_groups(unmixed: Unmixed, dominating: Integers) -> Integers:
-    """Return the sample that dominates most slots of each group; shape groups."""
-    joined = unmixed.group_of_slot >= 0
-    pairs, counts = np.unique(
-        np.stack([unmixed.group_of_slot[joined], dominating[: len(joined)][joined]]), axis=1, return_counts=True
-    )
-    order = np.argsort(counts, kind="stable")  # of equal groups the last entry stays, the one of the largest count
-    found = np.full(len(unmixed.estimates), -1)
-    found[pairs[0, order]] = pairs[1, order]
-    return found
 
 
 def pictures_of(target: Target, received: torch.Tensor, rows: Integers) -> dict[str, Singles]:
@@ -330,7 +310,7 @@ def pictures_of(target: Target, received: torch.Tensor, rows: Integers) -> dict[
 
 
 RELEASE: Final = ListenerAttack(
-    "release", "likelihood ratios of known samples given the mixtures, and unmixing those that share one", hear_release
+    "release", "likelihood ratios and nearest neighbours of known samples, given the mixtures", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
     "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear, overhears=True

@@ -1,4 +1,4 @@
-"""Figures of attacks beside what guessing gives, which of them are beyond chance, and how bad that is: five grades.
+"""Figures of attacks beside what guessing gives, which of them are beyond chance, and how bad that is: four grades.
 
 All figures of a setting, of whatever adversary and attack, are tested at once (Holm 1979). If everyone were guessing,
 any figure at all would count as found with a probability of at most ``FALSE_ALARMS``, however figures depend on each
@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from airmixml.storage.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
-TOO_FEW: Final = "too few to tell"
-GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
+GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
 LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
@@ -38,7 +37,6 @@ class Measured:
     rate: float
     guessing: float
     p_value: float  # of such a rate or a larger one by guessing
-    p_if_half: float  # the same if half of what guessing leaves open were found
     shown: str = ""  # the rate in words; by default in per cent
     trials: int = 0  # of a rate that counts independent ones
     deviation: float = 0.0  # of another rate
@@ -49,7 +47,7 @@ class Measured:
     @property
     def share(self) -> float:
         """Part of what guessing leaves open that was found: 0 is guessing, 1 is everything."""
-        return beyond_guessing(self.rate, self.guessing)
+        return (self.rate - self.guessing) / (1.0 - self.guessing) if self.guessing < 1.0 else 0.0
 
     @property
     def level(self) -> str:
@@ -92,8 +90,7 @@ def tail(rate: float, trials: int, chance: float) -> float:
 
 def counted(what: str, rate: float, trials: int, guessing: float, **more: Any) -> Measured:
     """Return a share of independent trials; its p-value is binomial if no other is given."""
-    half = tail(guessing + EXPOSED * (1.0 - guessing), trials, guessing)
-    how = {"p_value": tail(rate, trials, guessing), "p_if_half": half, **more}
+    how = {"p_value": tail(rate, trials, guessing), **more}
     return Measured(what=what, rate=rate, trials=trials, guessing=guessing, **how)
 
 
@@ -105,15 +102,11 @@ def told_apart(auc: float, deviation: float, methods: int, *, alike: bool) -> Me
     from scipy.stats import norm
 
     nobody = 0.5 if alike else 0.5 + _OTHER_SAMPLES_AUC
-    p_value, p_if_half = (
-        min(1.0, methods * float(norm.sf((each - nobody) / deviation))) for each in (auc, 0.5 + EXPOSED / 2)
-    )
     return Measured(
         what="tells who took part (AUC)",
         rate=auc,
         guessing=0.5,
-        p_value=p_value,
-        p_if_half=p_if_half,
+        p_value=min(1.0, methods * float(norm.sf((auc - nobody) / deviation))),
         shown=f"{auc:.2f}",
         deviation=deviation,
         of="row" if alike else "",
@@ -129,20 +122,14 @@ def detected(rate: float, held: int, decoys: int, alarms: float, methods: int, *
     from scipy.stats import hypergeom
 
     passing = int(alarms * decoys)
-    guessing = (passing + 1) / (decoys + 1)
-
-    def p_value(share: float) -> float:
-        found = math.floor(share * held + 1e-9)
-        if not found:
-            return 1.0
-        if not alike:
-            return tail(share, held, guessing + _OTHER_SAMPLES_DETECTED)
-        return float(hypergeom.cdf(passing, held + decoys, decoys, found + passing))
-
-    values = (min(1.0, methods * p_value(each)) for each in (rate, guessing + EXPOSED * (1.0 - guessing)))
-    known = dict(zip(("p_value", "p_if_half"), values, strict=True))
+    guessing, found = (passing + 1) / (decoys + 1), math.floor(rate * held + 1e-9)
+    p_value = 1.0
+    if found and alike:
+        p_value = float(hypergeom.cdf(passing, held + decoys, decoys, found + passing))
+    elif found:
+        p_value = tail(rate, held, guessing + _OTHER_SAMPLES_DETECTED)
     # No epsilon limits it as a count: few decoys set a threshold that is itself by chance.
-    return counted("detects who took part", rate, held, guessing, of="", **known)
+    return counted("detects who took part", rate, held, guessing, of="", p_value=min(1.0, methods * p_value))
 
 
 def beyond_chance(figures: Collection[Measured]) -> float:
@@ -153,11 +140,6 @@ def beyond_chance(figures: Collection[Measured]) -> float:
             break
         found = p_value
     return found
-
-
-def beyond_guessing(share: float, guessing: float) -> float:
-    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
-    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +185,7 @@ class PlainFindings(Findings):
 
     def measured(self) -> list[Measured]:
         p_value = self.p_value if self.share > 0.0 else 1.0
-        known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "p_if_half": 0.0, "of": ""}
+        known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "of": ""}
         return [Measured(what=self.words, **known)]
 
 
@@ -230,10 +212,9 @@ def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates
     return guessing_bound(epsilon, delta, adjacency, 1.0 / candidates)
 
 
-def grade_of(level: str, bound: float, *, too_few: bool = False) -> str:
+def grade_of(level: str, bound: float) -> str:
     """Return the grade: where nothing was found, only a claim that bounds naming below a half hides people.
 
-    A half is what "exposed" begins at. Where there was too little to tell a finding from a guess, nothing found says
-    nothing.
+    A half is what "exposed" begins at.
     """
-    return level or (TOO_FEW if too_few else "hidden" if bound < EXPOSED else NOTHING_PROMISED)
+    return level or ("hidden" if bound < EXPOSED else NOTHING_PROMISED)

@@ -9,7 +9,6 @@ what any sum does.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,24 +92,18 @@ class WatchedRounds(RoundsOnAir):
         return received
 
 
-def received_gains(block: MixtureBlock) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yield seats, and Re(g / d) of each, where the server divided by the mean gain d; slots x seats x pieces."""
-    gains, divisor, ratios = block.drawn.gains, block.divisor, block.drawn.ratios
-    if gains is None or divisor is None:
-        yield slice(0, ratios.shape[1]), torch.ones_like(ratios)[:, :, None]
-        return
-    for some in gains.parts:
-        yield some, (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, gains.draws.frame.pieces)
-
-
 def as_heard(block: MixtureBlock) -> SlotDraws:
-    """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
-    gains = block.drawn.gains
-    if gains is None or block.divisor is None:
+    """Return the draws of a block, with the shares that workers have in what the server made of its reception.
+
+    Where the server divided by the mean gain d, a share is multiplied with the mean of Re(g / d) over the slot.
+    """
+    gains, divisor = block.drawn.gains, block.divisor
+    if gains is None or divisor is None:
         return block.draws
-    lengths = torch.tensor(gains.draws.frame.lengths, dtype=torch.float64, device=block.divisor.device)
-    part_of_slot = lengths / lengths.sum()
-    shares = [block.drawn.ratios[:, some] * (turned @ part_of_slot) for some, turned in received_gains(block)]
+    frame = gains.draws.frame
+    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    turned = ((some, (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)) for some in gains.parts)
+    shares = [block.drawn.ratios[:, some] * (real @ (lengths / lengths.sum())) for some, real in turned]
     return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
 
 

@@ -1,39 +1,123 @@
-"""The server's attacks: reconstruct every worker's sample, then see how like it is and who can be recognised."""
+"""The server's attacks: reconstruct every worker's sample at once, then see how like it is and who is recognised.
 
+Mixtures, schedule and shares are known. The received mixtures are Y = A X + noise with a known A, so this is linear
+algebra. Two ways to solve it:
+
+- ``least-squares`` uses nothing else. Where slots are fewer than workers it is the solution nearest to the public mean.
+- ``prior`` knows how samples vary: with mean and covariance of public samples it is the best linear estimate there is
+  (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from airmixml.arrays import Doubles, ImageShape, Integers, Singles, planes
+from airmixml.arrays import Doubles, ImageShape, Integers, Singles
 from airmixml.attacks.inference import LabelInference, infer_labels
+from airmixml.attacks.least_squares import solve_least_squares
 from airmixml.attacks.measured import Findings, Measured, counted
-from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.target import Decoder, Outcome, Reader, Target
+from airmixml.attacks.target import Decoder, Outcome, Reader, ServerView, Target, no_sample
 from airmixml.data import DataSet
+from airmixml.errors import ScenarioError
+from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 
+RECONSTRUCTIONS: Final = ("least-squares", "prior")
+# A block of so many columns stays in the cache of a CPU while random rows of it are added up.
+_COLUMNS_ON_CPU: Final = 112
+_COLUMNS_ON_GPU: Final = 1024
+# Directions are left out in which even the worker heard best would be known no better than by this part of what was
+# known before.
+_NOTHING_TO_LEARN: Final = 1e-3
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
-_WINDOW: Final = 7
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Median, 5 % and 95 % quantile and largest of a value over all workers."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstruction:
+    """What the server makes of all workers."""
 
-    median: float
-    low: float
-    high: float
-    largest: float
+    inputs: Singles  # encoded; workers x inputs
+    labels: Singles  # shares of the classes; workers x classes
 
-    @classmethod
-    def of(cls, values: Doubles) -> Self:
-        low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-        return cls(median=median, low=low, high=high, largest=float(values.max()))
+
+def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -> Reconstruction:
+    """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
+    if method not in RECONSTRUCTIONS:
+        raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
+    if refusal := no_sample(view.scenario.workers):
+        raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
+    public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
+    if method == "prior":
+        numbers = _with_prior(view, public, progress)
+    else:
+        numbers = _without_prior(view, public.mean(axis=0), progress)
+    inputs, labels = view.layout.read(numbers)
+    return Reconstruction(inputs=inputs, labels=labels)
+
+
+def _blocks(method: str, columns: int, device: torch.device, progress: Progress) -> Iterator[slice]:
+    """Yield so many columns in blocks that are solved for together."""
+    width = _COLUMNS_ON_GPU if device.type == "cuda" else _COLUMNS_ON_CPU
+    for first in range(0, columns, width):
+        progress(method, first, columns)
+        yield slice(first, first + width)
+    progress(method, columns, columns)
+
+
+def _without_prior(view: ServerView, mean: Doubles, progress: Progress) -> torch.Tensor:
+    """Solve for every number by itself; returns workers x numbers."""
+    matrix, device = view.matrix, view.received.device
+    centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
+    found = torch.empty((matrix.workers, len(mean)), device=device)
+    for columns in _blocks("least-squares", len(mean), device, progress):
+        public = centre[columns].expand(matrix.workers, -1).contiguous()
+        surplus, ridge = view.received[:, columns] * root - matrix.mix(public), torch.zeros_like(centre[columns])
+        found[:, columns] = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
+    return found
+
+
+def _with_prior(view: ServerView, public: Doubles, progress: Progress) -> torch.Tensor:
+    """Solve along the principal directions of public samples, each with the ridge that its variance asks for.
+
+    With v ~ N(m, U diag(s) U^T) and white noise the posterior mean is a ridge regression of ridge 1 / s_k along every
+    direction k by itself. Returns workers x numbers.
+    """
+    matrix, device = view.matrix, view.received.device
+    mean, variances, directions = principal_directions(public)
+    learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > _NOTHING_TO_LEARN)[::-1].copy()
+    found = torch.from_numpy(mean).float().to(device).expand(matrix.workers, -1).contiguous()
+    surplus = view.received * _root_weights(view) - matrix.mix(found)
+    for columns in _blocks("prior", len(learnable), device, progress):
+        some = learnable[columns]
+        basis = torch.from_numpy(directions[:, some]).float().to(device)
+        ridge = torch.from_numpy(1.0 / variances[some]).float().to(device)
+        found.addmm_(solve_least_squares(matrix, surplus @ basis, ridge=ridge), basis.T)
+    return found
+
+
+def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Return mean, variances (ascending) and directions of public samples, shrunk where these are few.
+
+    One sample says nothing of how samples vary: all variances are 0 then.
+    """
+    if len(public) < 2:
+        return public.mean(axis=0), np.zeros(public.shape[1]), np.eye(public.shape[1])
+    from sklearn.covariance import LedoitWolf
+
+    model = LedoitWolf().fit(public)
+    variances, directions = np.linalg.eigh(model.covariance_)
+    return model.location_, np.maximum(variances, 0.0), directions
+
+
+def _root_weights(view: ServerView) -> torch.Tensor:
+    return torch.from_numpy(np.sqrt(view.matrix.weights)).float().to(view.received.device)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +126,7 @@ class ServerFindings(Findings):
 
     kind: ClassVar[str] = "server"
 
-    psnr_db: Spread  # likeness to the original
-    ssim: Spread | None  # the same for images
+    psnr_db: float  # likeness to the original; median
     recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
     guessing: float  # how often always naming the most frequent class is right
@@ -58,7 +141,7 @@ class ServerFindings(Findings):
     explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
-        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, p_if_half=1.0, of="")
+        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, of="")
         labels = "infers a label"
         return [
             counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
@@ -91,14 +174,13 @@ def recognise(
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
-    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
-    ``recognised``, and ``ssim`` of images.
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, and whether the class was
+    ``recognised``.
     """
     samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
     public_mean = held.test_inputs.mean(axis=0)
     psnr_db = peak_signal_to_noise_db(originals, samples)
-    ssim = structural_similarity(originals, samples, held.image_shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
     copied = count_copies(originals, samples, public_mean)
@@ -106,8 +188,7 @@ def recognise(
     # The next worker in the list holds another sample, except for samples that several workers hold.
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
     findings = ServerFindings(
-        psnr_db=Spread.of(psnr_db),
-        ssim=None if ssim is None else Spread.of(ssim),
+        psnr_db=float(np.median(psnr_db)),
         recognised=int(recognised.sum()),
         recognised_share=float(recognised.mean()),
         guessing=inferred.baseline,
@@ -121,32 +202,13 @@ def recognise(
         reader_accuracy=reader.accuracy,
         explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
-    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
-    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
+    return findings, {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
 
 
 def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
-
-
-def structural_similarity(originals: Singles, recovered: Singles, image_shape: ImageShape) -> Doubles | None:
-    """Return the SSIM of each pair of images (Wang et al. 2004), shape samples; None where no window of 3 x 3 fits.
-
-    Of an image with channels it is the mean over them.
-    """
-    shape = planes(image_shape or (1, 1))
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in shape[1:]))
-    if window < 3:
-        return None
-    from skimage.metrics import structural_similarity as similarity
-
-    found = []
-    for pair in zip(originals, recovered, strict=True):
-        images = (each.reshape(shape).astype(np.float64) for each in pair)
-        found.append(similarity(*images, win_size=window, data_range=1.0, channel_axis=0))
-    return np.array(found)
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
@@ -191,7 +253,7 @@ class ServerAttack:
     findings: ClassVar[type[ServerFindings]] = ServerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        return reconstruction_refusal(self.method, scenario.workers)
+        return no_sample(scenario.workers)
 
     def run(self, target: Target) -> Outcome:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""
@@ -204,5 +266,4 @@ class ServerAttack:
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")
-NON_NEGATIVE: Final = ServerAttack("non-negative", "the same within the range of what workers send")
 PRIOR: Final = ServerAttack("prior", "the same with mean and covariance of public samples (Wiener filter)")

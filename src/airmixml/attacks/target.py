@@ -1,4 +1,4 @@
-"""What an attack is, and what it is given: one setting, whose parts are made once, when the first attack asks.
+"""What an attack is, and what it is given: one scenario, whose parts are made once, when the first attack asks.
 
 The edge server holds, after the last slot, every mixture, and who went into it with which share (``watch``). Attackers
 know samples of the same kind that are nobody's secret (the data set's test part). From them they learn how samples
@@ -231,15 +231,11 @@ class Attack(Protocol):
 
 @dataclass
 class Target:
-    """One setting under attack.
-
-    Pictures show the rows ``examples`` of the pool; ``readers`` that were trained already are shared between settings.
-    """
+    """A scenario under attack; pictures show the rows ``examples`` of the pool."""
 
     scenario: Scenario
     examples: Integers
     context: RunContext = field(default_factory=RunContext)
-    readers: dict[Any, Reader] = field(default_factory=dict)
 
     @cached_property
     def held(self) -> DataSet:
@@ -262,16 +258,13 @@ class Target:
         others = generator.permutation(np.setdiff1d(every, first))
         return np.concatenate([first, others])[: max(most, len(first))], generator
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
         """Of the class of a recovered sample."""
-        workers = self.scenario.workers
-        key = (workers.dataset, workers.train_samples, workers.input_lower, workers.input_upper, self.scenario.seed)
-        if key not in self.readers:
-            self.context.progress("reader", 0, 1)
-            self.readers[key] = Reader(self.held.test_inputs, self.held.test_labels, self.scenario.seed)
-            self.context.progress("reader", 1, 1)
-        return self.readers[key]
+        self.context.progress("reader", 0, 1)
+        reader = Reader(self.held.test_inputs, self.held.test_labels, self.scenario.seed)
+        self.context.progress("reader", 1, 1)
+        return reader
 
 
 def load_held(scenario: Scenario, *, data_dir: Path | None = None, progress: Progress = silent) -> DataSet:

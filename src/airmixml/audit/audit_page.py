@@ -11,10 +11,10 @@ import numpy as np
 from airmixml.audit.settings import AUDITED
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
-from airmixml.output.page import Card, Cards, Folded, Lines, Page, Part
+from airmixml.output.page import Card, Cards, Lines, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.wording import NONE, against, epsilon_text, sentence, simulated
+from airmixml.wording import NONE, epsilon_text, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from airmixml.audit.claims_and_bounds import Audit, AuditResult
 
-_CLAIM, _FOUND, _BROKEN = BLUE, GREEN, RED
 _COUNTED: Final = 10  # fewer false alarms may lie anywhere: what they suggest is no evidence
 
 
@@ -33,11 +32,16 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     count = trials["with_canary"] + trials["without"]
     other = "no worker" if plain["adjacency"] == "remove-one" else "another sample"
     every = [(each, bound) for each in audits for bound in each["bounds"]]
-    lines = [
-        f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every if bound["epsilon"] is not None
-    ]
+    lines = [f"{each['adversary']}: {each['trials']['how']}" for each in audits]
+    lines += [f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every]
     lines += [
         f"{each['adversary']}: {bound['method']} {bound['detail']}" for each, bound in every if bound["epsilon"] is None
+    ]
+    lines += [
+        f"{each['adversary']}: {claim['accountant']} claims nothing: {claim['why']}"
+        for each in audits
+        for claim in each["claims"]
+        if claim["epsilon"] is None
     ]
     lines += [
         f"{each['adversary']}: {note}" for each in audits for note in each["notes"] if note not in plain["verdict"]
@@ -56,7 +60,7 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         ),
         results=tuple((check["of"].removeprefix("the "), check["told"]) for check in plain["noise_checks"]),
         cards=(Cards(title=scenario.title, cards=tuple(_card(each, scenario) for each in audits)),),
-        tables=(_overview(plain), Lines(tuple(dict.fromkeys(lines))), *map(_details, audits)),
+        tables=(_overview(plain), Lines(tuple(dict.fromkeys(lines)))),
         command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
     )
 
@@ -67,7 +71,8 @@ def _overview(plain: dict[str, Any]) -> Table:
     for place, each in enumerate(audits):
         found = {f"claimed, {claim['accountant']}": epsilon_text(claim["epsilon"]) for claim in each["claims"]}
         for bound in each["bounds"]:
-            found[f"found, {bound['method']}"] = _at_least(bound)
+            epsilon = bound["epsilon"]
+            found[f"found, {bound['method']}"] = NONE if epsilon is None else f">= {epsilon_text(epsilon)}"
         for name, text in found.items():
             rows.setdefault(name, [""] * len(audits))[place] = text
     return Table(
@@ -78,82 +83,25 @@ def _overview(plain: dict[str, Any]) -> Table:
     )
 
 
-def _at_least(bound: dict[str, Any]) -> str:
-    return NONE if bound["epsilon"] is None else f">= {epsilon_text(bound['epsilon'])}"
-
-
-def _details(each: dict[str, Any]) -> Part:
-    claims = [(claim["accountant"], epsilon_text(claim["epsilon"]), claim["why"]) for claim in each["claims"]]
-    bounds = [(one["method"], _at_least(one), one["assumes"], one["detail"]) for one in each["bounds"]]
-    together = f"Lower bounds, {100 * each['confidence']:g} % for all adversaries together"
-    return Folded(
-        summary=f"{each['adversary']}: {each['trials']['how']}",
-        parts=(
-            Table(
-                title=f"Claimed {against(each['adversary'])}",
-                columns=("accountant", "epsilon", "why"),
-                rows=tuple(claims),
-            ),
-            Table(title=together, columns=("method", "epsilon", "assumes", "from"), rows=tuple(bounds)),
-        ),
-    )
-
-
 def _card(each: dict[str, Any], scenario: Scenario) -> Card:
     """Return what is claimed against an adversary of all that a run sends, and what was found."""
     lower = f"epsilon is at least {epsilon_text(each['epsilon_lower'])}"
     refuted = "the claim is refuted" if each["caught"] else "the claim is not refuted, which is no proof"
     found = f"{lower} with {100 * each['confidence']:g} % confidence ({each['method']}); {refuted}"
     epsilon, delta, scope = each["epsilon_claimed"], each["delta"], each.get("scope", "")
-    if whole := each.get("whole_run"):
-        epsilons = [claim["epsilon"] for claim in whole["claims"] if claim["epsilon"] is not None]
-        epsilon, delta = min(epsilons, default=None), whole["delta"]
     extra = (*((("scope", scope),) if scope else ()), ("found", found), ("trials", each["trials"]["how"]))
     return claimed_card(each["adversary"], epsilon, scenario, delta=delta, adjacency=each["adjacency"], extra=extra)
 
 
 def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
-    """Draw one row for each adversary: epsilons claimed and found, and the attack's error rates."""
+    """Draw the attack's error rates, one panel for each adversary."""
     audits = result.audits
-    title = "\n".join(textwrap.wrap(f"{result.scenario.title}: {result.verdict}", 130))
-    style: dict[str, Any] = {"weight": "bold", "color": _BROKEN if result.caught else "0.15", "x": 0.01, "ha": "left"}
-    figure = new_figure(11.5, 0.9 + 0.2 * title.count("\n") + 3.9 * len(audits), title, size=10, **style)
-    axes = figure.subplots(len(audits), 2, squeeze=False, width_ratios=(1.25, 1.0))
-    for (left, right), audit in zip(axes, audits, strict=True):
-        _epsilons(left, audit)
-        _rates(right, audit)
+    title = "\n".join(textwrap.wrap(f"{result.scenario.title}: {result.verdict}", 60 * max(len(audits), 2)))
+    style: dict[str, Any] = {"weight": "bold", "color": RED if result.caught else "0.15", "x": 0.01, "ha": "left"}
+    figure = new_figure(5.4 * max(len(audits), 2), 4.8 + 0.2 * title.count("\n"), title, size=10, **style)
+    for axis, audit in zip(figure.subplots(1, len(audits), squeeze=False)[0], audits, strict=True):
+        _rates(axis, audit)
     return saved(figure, path)
-
-
-def _epsilons(axis: Axes, audit: Audit) -> None:
-    """Draw every claim and every lower bound as a dot on one line each."""
-    from matplotlib.ticker import NullFormatter
-
-    rows = [(f"claimed: {each.accountant}", each.epsilon, _CLAIM, "s") for each in audit.claims]
-    for bound in audit.bounds:
-        colour = _BROKEN if audit.refutes(bound) else _FOUND
-        rows.append((f"found: {bound.method}", bound.epsilon, colour, "o"))
-    shown = [(name, value, colour, marker) for name, value, colour, marker in rows if value is not None]
-    above_zero = [value for _, value, _, _ in shown if value > 0.0] or [1.0]
-    left_edge, right_edge = min(above_zero) / 4.0, max(above_zero) * 4.0
-    text: dict[str, Any] = {"fontsize": 9, "zorder": 4, "xytext": (9, 0), "textcoords": "offset points"}
-    text["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # so that no line runs through a number
-    for place, (_, value, colour, marker) in enumerate(shown):
-        at = value if value > 0.0 else left_edge * 1.15
-        axis.plot([left_edge, at], [place, place], color=colour, alpha=0.35, linewidth=5, solid_capstyle="butt")
-        axis.plot(at, place, marker, color=colour, markersize=8, fillstyle="full" if value else "none")
-        axis.annotate(epsilon_text(value), (at, place), va="center", **text)
-    if audit.sharpest is not None and audit.sharpest.epsilon is not None:
-        axis.axvline(max(audit.sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
-    axis.axhline(sum(marker == "s" for *_, marker in shown) - 0.5, color="0.8", linewidth=1)
-    axis.set(xscale="log", xlim=(left_edge, right_edge), ylim=(len(shown) - 0.5, -0.5), yticks=range(len(shown)))
-    axis.xaxis.set_minor_formatter(NullFormatter())  # a power of ten is always in sight, others would overlap
-    axis.set_yticklabels([name for name, *_ in shown])
-    for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), shown, strict=True):
-        tick.set_color(colour)
-    axis.set_xlabel(f"ε at δ = {audit.delta:g} (logarithmic)", fontsize=9)
-    axis.set_title(f"{AUDITED[audit.adversary].title}; {audit.adjacency}", fontsize=10, loc="left")
-    axis.grid(alpha=0.25, axis="x")
 
 
 def _rates(axis: Axes, audit: Audit) -> None:
@@ -170,14 +118,15 @@ def _rates(axis: Axes, audit: Audit) -> None:
         falling = 1.0 - np.maximum(1.0 - audit.delta - grid, 0.0) * np.exp(-min(sharpest.epsilon, 700.0))
         allowed = np.minimum(np.minimum(rising, falling), 1.0)
         label = f"forbidden by ε = {epsilon_text(sharpest.epsilon)} ({sharpest.accountant})"
-        axis.fill_between(grid, allowed, 1.6, color=_CLAIM, alpha=0.18, label=label, linewidth=0)
-        axis.plot(grid, allowed, color=_CLAIM, linewidth=1)
-    colour, counted = _BROKEN if audit.caught else _FOUND, alarms * len(scores_out) >= _COUNTED
+        axis.fill_between(grid, allowed, 1.6, color=BLUE, alpha=0.18, label=label, linewidth=0)
+        axis.plot(grid, allowed, color=BLUE, linewidth=1)
+    colour, counted = RED if audit.caught else GREEN, alarms * len(scores_out) >= _COUNTED
     axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
     axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
     axis.set(xscale="log", yscale="log", xlim=(least, 1.3), ylim=(least, 1.6))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)
     axis.set_ylabel("hits (canary present)", fontsize=9)
-    axis.set_title(f"{len(scores_in) + len(scores_out):,} trials", fontsize=10.5, loc="left")
+    lower = f"ε ≥ {epsilon_text(audit.best.epsilon)} found in {len(scores_in) + len(scores_out):,} trials"
+    axis.set_title(f"{AUDITED[audit.adversary].title}\n{lower}; δ = {audit.delta:g}, {audit.adjacency}", fontsize=9.5)
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, loc="lower right")

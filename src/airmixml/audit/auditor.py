@@ -7,27 +7,23 @@ import json
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from airmixml.attacks.claimed_epsilons import Claim, claims_of
+from airmixml.arrays import Doubles
+from airmixml.attacks.claimed_epsilons import claims_of
+from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
-from airmixml.audit.isolating_listener import check_added_noise
-from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
-from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.rounds import check_rounds_noise, follow_rounds
+from airmixml.audit.noise_check import CHECKS, NoiseCheck
+from airmixml.audit.noise_of_runs import check_noise, check_rounds_noise
 from airmixml.audit.settings import AUDITED, AuditSettings
-from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, ROUNDS_NOISE, Bench, Keeper
+from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
-from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.tally import Tally, placed_distances, rehearse
@@ -63,17 +59,16 @@ class Auditor:
         self.scenario, self.dataset, self._settings = scenario, dataset, settings
         self._context, self._keeper = context or RunContext(), keeper or Keeper()
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
-        left = 1.0 - settings.confidence
-        audited = settings.audited(scenario)
+        left, audited, rounds = 1.0 - settings.confidence, settings.audited(scenario), bool(scenario.learner.rounds)
         heard = {AUDITED[name].hears_sums for name in audited}
-        checks = CHECKS * (len(heard) + (follow_rounds(scenario) and True in heard))  # of sums, and of what workers add
+        checks = CHECKS * (len(heard) + (rounds and True in heard))  # of sums, and of what workers add
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / checks)
         self._failure = (left - checks * self._noise_failure) / len(audited)
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
         where = scenario, self._features, dataset.label_dim, placed_distances(scenario)
         self._bench = Bench(
             air=AirSetting.of(*where),
-            rounds=AirSetting.of(*where, in_rounds=True) if follow_rounds(scenario) else None,
+            rounds=AirSetting.of(*where, in_rounds=True) if rounds else None,
             classes=dataset.label_dim,
             adjacency=self.adjacency,
             trials=settings.trials // 2,
@@ -96,93 +91,40 @@ class Auditor:
         why_told = whom.why_told(self.scenario, design, self._settings.fault)
         with using_threads(self._context.speed.threads):
             worst = int(self.tally.ledger.received_watts.argmax())
-            trials, alone = whom.trials(self._bench, worst, told=bool(why_told))
-            one_run, left_out, of_rounds = None, "in a run the workers are heard in sums", None
+            trials = whom.trials(self._bench, worst, told=bool(why_told))
             if whom.hears_sums:
-                one_run, left_out = self._one_run(told=bool(why_told))
-                of_rounds = self._rounds_check(ROUNDS_NOISE) if self._bench.rounds is not None else None
-            noise = self._noise_check(worst, in_sums=whom.hears_sums)
+                noise = self._noise_of_runs
+            else:
+                noise = [check_added_noise(self._bench, worst, self._noise_failure)]
 
-        def claims(centring: CentringSlot | None = None) -> list[Claim]:
-            about = self.scenario, whom.claimed(design), adversary
-            accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
-            return claims_of(*about, accountants, adjacency=self.adjacency, delta=self.delta, centring=centring)
-
-        found = Audit(
+        accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
+        about = self.scenario, whom.claimed(design), adversary, accountants
+        notes = []
+        if adversary == "release" and why_told:
+            notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
+        if not why_told and len(design.counts) > len(self._bench.kinds):
+            notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
+        if noise[0].passed is None:
+            notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
+        return Audit(
             adversary=adversary,
             adjacency=self.adjacency,
             delta=self.delta,
             confidence=self._settings.confidence,
             failure=self._failure,
-            claims=claims(),
+            claims=claims_of(*about, adjacency=self.adjacency, delta=self.delta),
             trials=trials,
-            alone=alone,
-            one_run=one_run,
-            left_out=left_out,
-            noise_check=noise,
-            rounds_noise_check=of_rounds,
-            whole_delta=self.scenario.privacy.delta,
-            whole_claims=[] if self.tally.centring is None else claims(self.tally.centring),
+            noise_checks=noise,
+            centred=self.tally.centring is not None,
+            notes=notes,
         )
-        found.notes.extend(self._notes(found, why_told))
-        return found
 
-    def _noise_check(self, worker: int, *, in_sums: bool) -> NoiseCheck:
-        """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
-        air, fault, failure = self._bench.air, self._settings.fault, self._noise_failure
-        if not in_sums:
-            return self._keeper.check(ADDED_NOISE, lambda: check_added_noise(self._bench, worker, failure))
-        if self.scenario.workers.sends == "gradients":
-            return self._rounds_check(NOISE)
-        about = air.signal.symbols, fault, self._context, failure, air.integers
-        # It may have been measured in the run with canaries.
-        return self._keeper.check(NOISE, lambda: check_noise(self.scenario, self.dataset, *about))
-
-    def _rounds_check(self, name: str) -> NoiseCheck:
-        about = self._bench.kinds, self.dataset, self._settings.fault, self._context, self._noise_failure
-        return self._keeper.check(name, lambda: check_rounds_noise(*about))
-
-    def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
-        """Return the run with many canaries, or why there is none."""
-        scenario, fault, symbols = self.scenario, self._settings.fault, self._bench.air.signal.symbols
-        if scenario.workers.sends == "gradients":
-            return None, "canaries of one run would change the models that all slots follow from"
-        canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
-        if not canaries:
-            return None, why
-        if self.adjacency == "remove-one" and not told and not scenario.radio.schedule_kind.by_coin:
-            return None, "the seat of a removed worker goes to another one, so that no coin can remove it from a run"
-        told = told or fault.schedule_revealed
-        name = f"one run, schedule {'known' if told else 'hidden'}"
-        if kept := self._keeper.load(name):
-            return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5), why
-        meter = NoiseMeter(symbols, stated_noise_watts(scenario, self._bench.air.integers))
-        run = run_with_canaries(
-            scenario,
-            self.dataset,
-            canaries,
-            meter,
-            adjacency=self.adjacency,
-            told=told,
-            fault=fault,
-            context=self._context,
-        )
-        if runs_needed(scenario.radio.slots, symbols) == 1:
-            self._keeper.check(NOISE, lambda: meter.finish(self._noise_failure))
-        self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
-        return run, why
-
-    def _notes(self, found: Audit, why_told: str) -> list[str]:
-        notes = []
-        if found.adversary == "release" and why_told:
-            notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
-        if found.one_run is not None and self._bench.rounds is not None:
-            notes.append("the one run is about the slots of moments, not about rounds")
-        if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):
-            notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        if found.noise_check.passed is None:
-            notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
-        return notes
+    @cached_property
+    def _noise_of_runs(self) -> list[NoiseCheck]:
+        """What the noise is like that claims against those who hear sums rest on."""
+        bench, about = self._bench, (self._bench, self.dataset, self._noise_failure)
+        found = [check_rounds_noise(*about) if self.scenario.workers.sends == "gradients" else check_noise(*about)]
+        return found if bench.rounds is None else [*found, check_rounds_noise(*about)]
 
 
 def audit(
@@ -201,14 +143,14 @@ def audit(
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
-    Settings say as whom, which neighbours, how many trials and canaries, with which confidence and which fault. The
-    other arguments are those of ``airmixml.attacks.attack``; blocks of trials and the schedule run on the engine.
+    Settings say as whom, which neighbours, how many trials, with which confidence and which fault. The other
+    arguments are those of ``airmixml.attacks.attack``; blocks of trials and the schedule run on the engine.
     """
     chosen = Engine.of(engine, jobs)
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
     settings.check(scenario)
     fault = settings.fault
-    asked = [settings.trials, settings.canaries, settings.confidence, fault.name]
+    asked = [settings.trials, settings.confidence, fault.name]
     identity = {
         **identity_of(scenario),
         "audit": [list(settings.audited(scenario)), settings.neighbours(scenario), *asked],
@@ -245,14 +187,10 @@ def audit_scenario(
 
 def _write(result: AuditResult, folder: Path) -> None:
     """Write what makes the folder whole."""
-    scores: dict[str, NDArray[Any]] = {}
+    scores: dict[str, Doubles] = {}
     for each in result.audits:
-        for name, trials in ((each.adversary, each.trials), (f"{each.adversary}_alone", each.alone)):
-            if trials is not None:
-                scores |= {f"{name}_with_canary": trials.scores_in, f"{name}_without": trials.scores_out}
-        if each.one_run is not None:
-            scores[f"{each.adversary}_one_run"] = each.one_run.scores
-            scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
+        name, trials = each.adversary, each.trials
+        scores |= {f"{name}_with_canary": trials.scores_in, f"{name}_without": trials.scores_out}
     write_arrays(folder / "scores.npz", scores)
     plain = result.to_dict()
     write_text(folder / "audit.md", audit_page(plain, result.scenario).to_markdown())

@@ -18,7 +18,6 @@ from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.automatic import SOFTMAX
-from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 from airmixml.workers.payloads import Broadcast, Payload, Places, Vectors, Wrapper
 
@@ -80,31 +79,6 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     return _encoded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32), labels, classes)
 
 
-def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> DataSet:
-    """Draw pairs of encoded samples whose differences point in nearly orthogonal directions: all first, all second.
-
-    Numbers that are never negative: a random half of them against the other half (all ones there, where inputs are
-    only scaled), squared distance d_X + 2 or 2 C^2 + 2. A scaled one that is removed moves by d_X / 2 + 1 alone where
-    d_X + 1 could be: all ones for every canary would drown each in the others. Else a random direction against its
-    opposite, and for moments, which a sign leaves as they are, against another direction. The labels of a pair differ.
-    """
-    workers, rng = scenario.workers, Streams(scenario.seed).generator("canary")
-    kinds = classes if workers.task == "classification" else 2
-    body, signed = _body_of(workers, features)
-    first_labels = rng.integers(0, kinds, size=pairs)
-    second_labels = (first_labels + rng.integers(1, kinds, size=pairs)) % kinds
-    if signed:
-        first = rng.standard_normal((pairs, body))
-        second = rng.standard_normal((pairs, body)) if workers.sends == "moments" else -first
-    else:
-        half = rng.random((pairs, body)) < 0.5
-        first, second = half.astype(np.float64), (~half).astype(np.float64)
-    both = np.concatenate([first, second])
-    if signed:  # of norm 2, which every encoder that allows negative numbers shortens
-        both = 2.0 * both / np.linalg.norm(both, axis=1, keepdims=True)
-    return _encoded(workers, both.astype(np.float32), np.concatenate([first_labels, second_labels]), classes)
-
-
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
     sender, count = faulty_sender(scenario, samples, fault), samples.train_samples
@@ -112,43 +86,18 @@ def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubl
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-class AlteredPayload(Wrapper):
-    """Louder than another payload, with samples left out, or with gradients that workers forget to shorten.
+class _Louder(Wrapper):
+    """Louder than another payload by a factor."""
 
-    ``factor`` is on all that is sent, ``audible`` has one number, 0 or 1, for each sample of the pool.
-    """
-
-    def __init__(
-        self,
-        inner: Payload,
-        *,
-        factor: float = 1.0,
-        audible: torch.Tensor | None = None,
-        unclipped: bool = False,
-    ) -> None:
+    def __init__(self, inner: Payload, factor: float) -> None:
         super().__init__(inner)
-        self._factor, self._audible, self._unclipped, self._longer = factor, audible, unclipped, 1.0
-        self.taken_for_exact = not unclipped
-
-    def broadcast(self, told: Broadcast) -> None:
-        """Take the model of the next round; unclipped with a clip that nothing exceeds."""
-        if self._unclipped:
-            self._longer, told = _NO_CLIP / told.clip, replace(told, clip=_NO_CLIP)
-        self.inner.broadcast(told)
-
-    @property
-    def unit(self) -> float:
-        return float(self._longer * self.inner.unit)
+        self._factor = factor
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        if self._audible is not None:
-            heard = self._audible[index]
-            weights = weights * (heard if places is None else heard[..., None])
-        return self._factor * self._longer * self.inner.weighted_sum(index, weights, places)
+        return self._factor * self.inner.weighted_sum(index, weights, places)
 
     def vectors(self, index: Integers) -> Vectors:
-        sent = np.asarray(self._factor * self._longer * self.inner.vectors(index))
-        return sent if self._audible is None else sent * self._audible.numpy()[index, None]
+        return np.asarray(self._factor * self.inner.vectors(index))
 
 
 def has_rounds(scenario: Scenario) -> bool:
@@ -159,11 +108,13 @@ def has_rounds(scenario: Scenario) -> bool:
 def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload:
     """Return what workers with these samples really send, as loud as it arrives; gradients of a model in between."""
     sender: Payload = make_sender(scenario, samples, torch.device("cpu"))
-    if scenario.workers.sends == "gradients":
-        sender = AlteredPayload(sender, unclipped=True) if fault.unclipped else sender
-        sender.broadcast(_model_in_between(scenario, samples))
     factor = fault.sent_factor * fault.gain_factor
-    return sender if factor == 1.0 else AlteredPayload(sender, factor=factor)
+    if scenario.workers.sends == "gradients":
+        told = _model_in_between(scenario, samples)
+        if fault.unclipped:  # as with a clip that nothing exceeds
+            factor, told = factor * _NO_CLIP / told.clip, replace(told, clip=_NO_CLIP)
+        sender.broadcast(told)
+    return sender if factor == 1.0 else _Louder(sender, factor)
 
 
 def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:

@@ -1,31 +1,38 @@
-"""What an audit found beside what is claimed: lower bounds by every method that is valid for an attack."""
+"""What an audit found beside what is claimed: lower bounds on epsilon from the scores of an attack.
 
+An attack gives every trial a score, large where it believes that the canary was there. Scores of trials with the canary
+(``scores_in``) and without it (``scores_out``) that separate better than (epsilon, delta) allows refute that epsilon. A
+bound is exceeded with probability ``confidence`` by the mechanism's epsilon at ``delta``.
+"""
+
+import math
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta, chi2, f, normaltest
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
-from airmixml.audit import bounds as lower
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
-from airmixml.audit.one_run import OneRun
 from airmixml.audit.settings import AUDITED
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
-from airmixml.privacy import gaussian_epsilon
+from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import against, epsilon_text
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4
-# Noise that is missing altogether still gives a finite epsilon.
-_LEAST_DEVIATION: Final = 1e-6
-_ONE_RUN: Final = "one run"
-_ALONE: Final = "one worker alone"
+# Share of the trials that chooses the threshold; the others, which have not seen it, are counted at it.
+_CHOOSING_SHARE: Final = 0.25
+_SAME: Final = 1e-9  # deviation of scores over their size: rounding
+_MOST_THRESHOLDS: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +56,8 @@ class Audit:
     failure: float  # probability with which a bound on this adversary may be wrong, its part of what that leaves
     claims: list[Claim]  # of every accountant
     trials: Trials
-    alone: Trials | None  # of a second attack, which listens to the audited worker alone
-    one_run: OneRun | None  # the run with many canaries, if there was one
-    left_out: str  # why there was none
-    noise_check: NoiseCheck  # what the noise of a real run, or that which workers add, is like
-    rounds_noise_check: NoiseCheck | None = None  # what that of its rounds is like, where they follow other slots
-    whole_delta: float = 0.0  # of the whole run, where a slot for the mean is not audited
-    whole_claims: list[Claim] = field(default_factory=list)  # of every accountant, with that slot
+    noise_checks: list[NoiseCheck]  # what the noise of a real run, or that which workers add, is like
+    centred: bool = False  # whether another slot estimates a private mean, which is not audited
     notes: list[str] = field(default_factory=list)  # what a reader should know, in words
 
     @cached_property
@@ -69,20 +71,10 @@ class Audit:
 
     @property
     def scope(self) -> str:
-        """What is claimed of the whole run, and which part of it is audited, in words; empty where all of it is."""
-        if not self.whole_claims:
+        """Which part of a run claims and bounds are about, in words; empty where it is all of it."""
+        if not self.centred:
             return ""
-        claims = (sharpest_of(self.whole_claims), self.whole_delta), (self.sharpest, self.delta)
-        whole, part = (
-            "none"
-            if claim is None
-            else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:.3g} ({claim.accountant})"
-            for claim, delta in claims
-        )
-        return (
-            f"claim of the whole run {against(self.adversary)}: {whole}; "
-            f"audited: the slots without the one that estimates the mean, claim: {part}"
-        )
+        return f"{against(self.adversary)}, without the slot that estimates the mean, which spends more"
 
     @property
     def best(self) -> LowerBound:
@@ -93,11 +85,6 @@ class Audit:
     def caught(self) -> bool:
         """Whether a claim is false: a bound exceeds it, or the noise is not as stated."""
         return any(check.passed is False for check in self.noise_checks) or any(map(self.refutes, self.bounds))
-
-    @property
-    def noise_checks(self) -> list[NoiseCheck]:
-        """All that was measured of noise."""
-        return [check for check in (self.noise_check, self.rounds_noise_check) if check is not None]
 
     def refutes(self, bound: LowerBound) -> bool:
         claim = self.sharpest
@@ -114,19 +101,17 @@ class Audit:
         return f"{self.scope}: " * bool(self.scope) + f"the best attack {attack} {found}, {claimed}"
 
     def to_dict(self) -> dict[str, Any]:
-        sharpest, claims = self.sharpest, [asdict(claim) for claim in self.whole_claims]
-        whole_run = {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}} if claims else {}
+        sharpest = self.sharpest
         return {
             "adversary": self.adversary,
             "adjacency": self.adjacency,
             "delta": self.delta,
             "confidence": self.confidence,
-            "failure_probability": self.failure,
             "epsilon_lower": self.best.epsilon,
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
             "accountant": None if sharpest is None else sharpest.accountant,
-            **whole_run,
+            **({"scope": self.scope} if self.centred else {}),
             "caught": self.caught,
             "claims": [asdict(claim) for claim in self.claims],
             "bounds": [asdict(bound) for bound in self.bounds],
@@ -135,53 +120,104 @@ class Audit:
         }
 
 
-def _bounds_of(audit: Audit) -> list[LowerBound]:
-    """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
+def binomial_upper(count: Integers | int, trials: int, failure: float) -> Doubles:
+    """Return Clopper and Pearson's upper limit of a rate, exceeded with probability ``failure`` at most; like count."""
+    counts = np.asarray(count, dtype=np.float64)
+    limit = beta.ppf(1.0 - failure, counts + 1.0, np.maximum(trials - counts, 1e-300))
+    return np.where(counts >= trials, 1.0, limit)
 
-    The noise of a real run, where it is short, has a failure probability of its own.
+
+def clopper_pearson_epsilon(scores_in: Doubles, scores_out: Doubles, delta: float, confidence: float) -> float:
+    """Return an epsilon that the mechanism exceeds with that confidence; nothing is assumed but independent trials.
+
+    (epsilon, delta) allows TPR <= e^epsilon FPR + delta and TNR <= e^epsilon FNR + delta for every test. A quarter of
+    the trials chooses threshold and direction, the rest bounds the two rates, each with half of the failure
+    probability (Jagielski, Ullman and Oprea 2020, with the choice made on other trials than the count).
     """
-    trials, alone, one_run, noise, delta = audit.trials, audit.alone, audit.one_run, audit.noise_check, audit.delta
-    methods = (3 if trials.normal else 1) + (alone is not None)
-    spared = audit.failure / (methods + 1)
-    shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
-    each = 1.0 - audit.failure / (methods + bool(shares))
+
+    def epsilons(some_in: Doubles, some_out: Doubles, thresholds: Doubles) -> Doubles:
+        """Return what limits of the error rates allow in both directions; 2 x thresholds."""
+        misses = np.searchsorted(np.sort(some_in), thresholds, side="right")
+        alarms = len(some_out) - np.searchsorted(np.sort(some_out), thresholds, side="right")
+        failure = (1.0 - confidence) / 2.0
+        miss, alarm = binomial_upper(misses, len(some_in), failure), binomial_upper(alarms, len(some_out), failure)
+        return np.stack([_log_ratio(1.0 - miss - delta, alarm), _log_ratio(1.0 - alarm - delta, miss)])
+
+    cut_in, cut_out = (int(len(scores) * _CHOOSING_SHARE) for scores in (scores_in, scores_out))
+    thresholds = _thresholds(scores_in[:cut_in], scores_out[:cut_out])
+    # Limits of the few trials that choose, so that a lucky threshold far out in the tail is not taken.
+    guesses = epsilons(scores_in[:cut_in], scores_out[:cut_out], thresholds)
+    row, place = np.unravel_index(int(np.argmax(guesses)), guesses.shape)
+    counted = epsilons(scores_in[cut_in:], scores_out[cut_out:], thresholds[place : place + 1])
+    return max(0.0, float(counted[row, 0]))
+
+
+def parametric_epsilon(scores_in: Doubles, scores_out: Doubles, delta: float, confidence: float) -> float:
+    """Return an epsilon that is exceeded with that confidence *if the scores are normal with one variance*.
+
+    Log-likelihood ratios of a Gaussian mechanism are. The deviation is bounded above through chi-square and the
+    distance of the means below through the normal law, each with half of the failure probability; their ratio bounds
+    mu. Unlike counting this reaches any epsilon.
+    """
+    failure = (1.0 - confidence) / 2.0
+    trials_in, trials_out = len(scores_in), len(scores_out)
+    freedom = trials_in + trials_out - 2
+    squares = float(np.var(scores_in) * trials_in + np.var(scores_out) * trials_out)
+    deviation_up = math.sqrt(squares / float(chi2.ppf(failure, freedom)))
+    error = float(-ndtri(failure)) * deviation_up * math.sqrt(1.0 / trials_in + 1.0 / trials_out)
+    apart = float(np.mean(scores_in) - np.mean(scores_out)) - error
+    return gaussian_epsilon(apart / deviation_up, delta) if apart > 0.0 else 0.0
+
+
+def normal_scores_p_value(scores_in: Doubles, scores_out: Doubles) -> float:
+    """Return how well the scores agree with normal laws of one variance: the least of three p-values, times three.
+
+    Skewness and kurtosis of either world (D'Agostino and Pearson), and the ratio of the two variances. Doubles that are
+    all the same have no law.
+    """
+    if min(np.std(scores_in), np.std(scores_out)) <= _SAME * max(np.abs(scores_in).max(), np.abs(scores_out).max()):
+        return 0.0
+    ratio = float(np.var(scores_in, ddof=1) / max(float(np.var(scores_out, ddof=1)), 1e-300))
+    law = f(len(scores_in) - 1, len(scores_out) - 1)
+    equal = 2.0 * min(float(law.cdf(ratio)), float(law.sf(ratio)))
+    return min(1.0, 3.0 * min(float(normaltest(scores_in).pvalue), float(normaltest(scores_out).pvalue), equal))
+
+
+def _thresholds(scores_in: Doubles, scores_out: Doubles) -> Doubles:
+    """Return places between scores to cut at, and the middle between the two medians."""
+    every = np.unique(np.concatenate([scores_in, scores_out]))
+    if len(every) < 2:
+        return np.asarray([0.0])
+    middles = (every[1:] + every[:-1]) / 2.0
+    step = max(1, len(middles) // _MOST_THRESHOLDS)
+    centre = (float(np.median(scores_in)) + float(np.median(scores_out))) / 2.0
+    return np.append(middles[::step], centre)
+
+
+def _log_ratio(above: Doubles, below: Doubles) -> Doubles:
+    """Return ln(above / below), minus infinity where there is nothing above."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(above > 0.0, np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300)), -np.inf)
+
+
+def _bounds_of(audit: Audit) -> list[LowerBound]:
+    """Return the bounds of all methods; the failure probability is split over them (Bonferroni)."""
+    trials, delta = audit.trials, audit.delta
     scores = trials.scores_in, trials.scores_out
-    if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
+    if any(np.isnan(found).any() for found in scores):
         raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
     counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
-    found: list[LowerBound] = []
-
-    def add(method: str, epsilon: float | None, assumes: str, detail: str = counted) -> None:
-        found.append(LowerBound(method=method, epsilon=epsilon, assumes=assumes, detail=detail))
-
-    add("clopper-pearson", lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
+    each = 1.0 - audit.failure / (2 if trials.normal else 1)
+    epsilon: float | None = clopper_pearson_epsilon(*scores, delta, each)
+    found = [LowerBound(method="clopper-pearson", epsilon=epsilon, assumes="independent trials", detail=counted)]
     if trials.normal:
-        epsilon = lower.gaussian_epsilon_lower(*scores, delta, each)
-        add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
-        p_value, assumes = lower.normal_scores_p_value(*scores), "normal scores of one variance"
+        p_value = normal_scores_p_value(*scores)
         tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"
+        epsilon, detail = None, f"left out: the scores are not normal ({tested})"
         if p_value >= _LEAST_P_VALUE:
-            epsilon = lower.parametric_epsilon(*scores, delta, each)
-            add("normal scores", epsilon, assumes, f"{counted}; {tested}")
-        else:
-            add("normal scores", None, assumes, f"left out: the scores are not normal ({tested})")
-    if alone is not None:
-        epsilon = lower.gaussian_epsilon_lower(alone.scores_in, alone.scores_out, delta, each)
-        add(_ALONE, epsilon, "the trade-off curve of a Gaussian mechanism", f"{counted}; all others are left aside")
-    if noise.short and noise.upper is not None and trials.shift is not None:
-        epsilon = gaussian_epsilon(trials.shift / max(noise.upper, _LEAST_DEVIATION), delta)
-        detail = f"a deviation of {noise.upper:.4g} of the stated one at most, {noise.numbers:,} numbers of a real run"
-        add("measured noise", epsilon, "Gaussian noise", detail)
-    if one_run is None:
-        add(_ONE_RUN, None, "nothing", f"left out: {audit.left_out}")
-        return found
-    epsilon, guesses, correct = lower.one_run_epsilon(one_run.scores, one_run.coins, delta, each, shares or (1.0,))
-    detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
-    if not shares:
-        least = lower.one_run_least_p_value(len(one_run.coins), 1.0, delta)
-        share = f"its share of the failure probability is {spared:.3g}"
-        detail += f"; left out: at a delta of {delta:g} its p-value is never below {least:.3g}, and {share}"
-    add(_ONE_RUN, epsilon if shares else None, "nothing", detail)
+            epsilon, detail = parametric_epsilon(*scores, delta, each), f"{counted}; {tested}"
+        about = {"method": "normal scores", "assumes": "normal scores of one variance", "detail": detail}
+        found.append(LowerBound(epsilon=epsilon, **about))
     return found
 
 
@@ -203,7 +239,7 @@ class AuditResult:
 
     @property
     def noise_checks(self) -> list[NoiseCheck]:
-        """What was measured of noise: of a real run, of what workers add, or both."""
+        """All that was measured of noise, once."""
         return list({check.of: check for each in self.audits for check in each.noise_checks}.values())
 
     @property
@@ -218,21 +254,17 @@ class AuditResult:
         audits, fault, checks = self.audits, self.fault, self.noise_checks
         broken = f" (injected fault: {fault.about})" if fault.name else ""
         faulty = [check.why_not for check in checks if check.passed is False]
-        refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
+        refuted = [each.in_words for each in audits if any(map(each.refutes, each.bounds))]
         if refuted or faulty:
             first = "CAUGHT" if fault.name else "BROKEN"
-            if faulty:
-                false = "no claim that rests on it holds" if not refuted else "the claims are false"
-            else:
-                false = "that claim is false" if len(refuted) == 1 else "those claims are false"
-            return f"{first}: " + "; ".join(faulty + [each.in_words for each in refuted]) + f", so {false}{broken}."
-        first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
+            false = "the claim is false" if refuted else "no claim that rests on it holds"
+            return f"{first}: {'; '.join(faulty + refuted)}, so {false}{broken}."
+        first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", [each.in_words for each in audits]
         if all(each.sharpest is None for each in audits):
-            first, found = "NO CLAIM", ["nothing could be refuted"]
-        found += [each.in_words for each in audits]
+            first, found = "NO CLAIM", ["nothing could be refuted", *found]
         if any(check.passed is None for check in checks):
             found.append("the noise of a run was not checked")
-        return f"{first}: " + "; ".join(found) + f"{broken}."
+        return f"{first}: {'; '.join(found)}{broken}."
 
     def _repr_html_(self) -> str:
         rows = [(each.adversary, each.in_words) for each in self.audits]
@@ -240,7 +272,7 @@ class AuditResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
-        found, of_rounds = self.own.to_dict(), self.own.rounds_noise_check
+        found = self.own.to_dict()
         repeated = ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
         return {
             "name": self.scenario.name,
@@ -249,10 +281,8 @@ class AuditResult:
             "mode": "simulation",
             "verdict": self.verdict,
             **{key: found[key] for key in repeated},
-            "confidence_of": "all lower bounds on all audited adversaries together",
             "caught": self.caught,
-            "noise_check": self.own.noise_check.to_dict(),
-            **({} if of_rounds is None else {"rounds_noise_check": of_rounds.to_dict()}),
+            "noise_check": self.own.noise_checks[0].to_dict(),
             "noise_checks": [{**check.to_dict(), "told": check.in_words} for check in self.noise_checks],
             "fault": self.fault.name or None,
             "audits": [each.to_dict() for each in self.audits],

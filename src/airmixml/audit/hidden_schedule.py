@@ -21,17 +21,15 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
+from airmixml.attacks.likelihood import Amplitudes
+from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
-from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.rounds import ONE_MODEL
+from airmixml.audit.noise_of_runs import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
-from airmixml.radio.system import round_length_of
 from airmixml.radio.tally import placed_distances
-from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
 from airmixml.wording import plural
 
@@ -39,11 +37,6 @@ _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
 _SLOTS_LOOKED_AT: Final = 1024
-_LARGEST_EXPONENT: Final = 200.0
-_VALUES: Final = 6
-_SAME: Final = 0.1
-_SILENT: Final = 1e-6
-Law = tuple[Doubles, Doubles]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,36 +51,17 @@ class Moves:
 def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
     """Return the worst moves, of what the real sender sends.
 
-    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u. A replacement has several
-    candidates for what the others hold: the second sample itself, or a third one far from both. The one that moves
-    more is taken, by the chi-square divergence of a slot at a small sampling rate,
-    e^|a|^2 + e^|b|^2 - 2 e^(a . b) for moves a and b over the noise; u half-way between the two moves least.
+    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u.
     """
     scenario, radio = setting.scenario, setting.scenario.radio
     canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
-    silence = np.zeros_like(canary)
-    everybody = radio.scheduled == scenario.workers.count
-    if adjacency == "remove-one":
-        if radio.schedule_kind.by_coin or everybody:
-            return _in_plane(canary, silence, "a seat without the canary is silent")
+    silence, everybody = np.zeros_like(canary), radio.scheduled == scenario.workers.count
+    if radio.schedule_kind.by_coin or (adjacency == "remove-one" and everybody):
+        without = silence if adjacency == "remove-one" else other
+        return _in_plane(canary, without, "what the others sent is known; a seat without the worker is silent")
+    if adjacency == "remove-one" or everybody:
         return _in_plane(canary - other, silence, "all other workers hold the sample farthest from the canary")
-    if radio.schedule_kind.by_coin:
-        return _in_plane(canary, other, "what the others sent is known; without the worker a seat is silent")
-    candidates = [
-        _in_plane(canary - other, silence, "all other workers hold the sample that replaces the canary"),
-        _in_plane(canary - third, other - third, "all other workers hold a third sample"),
-    ]
-    if everybody:
-        return candidates[0]
-    first = range(setting.scenario.radio.slots)[:SLOTS_PER_CHAPTER]
-    strongest = float(seat_strengths(setting, draw_slots(setting, first)).max())
-
-    def divergence(moves: Moves) -> float:
-        a, b = strongest * moves.with_canary, strongest * moves.without
-        products = np.minimum([a @ a, b @ b, a @ b], _LARGEST_EXPONENT)
-        return float(np.expm1(products) @ np.array([1.0, 1.0, -2.0]))
-
-    return max(candidates, key=divergence)
+    return _in_plane(canary - third, other - third, "all other workers hold a third sample")
 
 
 def _in_plane(first: Doubles, second: Doubles, about: str) -> Moves:
@@ -100,29 +74,6 @@ def _in_plane(first: Doubles, second: Doubles, about: str) -> Moves:
     return Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
 
 
-def quantised_law(strengths: Doubles) -> Law:
-    """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
-
-    Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
-    """
-    ordered = np.sort(strengths)
-    silent = int(np.searchsorted(ordered, _SILENT * ordered[-1], side="right"))
-    if silent == len(ordered):
-        return np.zeros(1), np.ones(1)
-    if silent:
-        heard, chances = quantised_law(ordered[silent:])
-        share = silent / len(ordered)
-        return np.append(heard, 0.0), np.append((1.0 - share) * chances, share)
-    if ordered[0] >= (1.0 - _SAME) * ordered[-1]:
-        return np.array([float(np.sqrt(np.mean(ordered**2)))]), np.ones(1)
-    energy = np.cumsum(ordered**2)
-    part = np.minimum((_VALUES * energy / energy[-1]).astype(np.int64), _VALUES - 1)
-    counts = np.bincount(part, minlength=_VALUES)
-    squares = np.bincount(part, ordered**2, _VALUES)
-    used = counts > 0
-    return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
-
-
 def seat_strengths(setting: AirSetting, drawn: SlotTensors) -> Doubles:
     """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats."""
     draws, radio = drawn.numpy(), setting.scenario.radio
@@ -132,65 +83,13 @@ def seat_strengths(setting: AirSetting, drawn: SlotTensors) -> Doubles:
     return np.asarray((draws.ratios * amplitude[:, None]).ravel())
 
 
-class _Score:
-    """Adds up the scores of trials: log-likelihood ratios of slots, or of rounds of slots in which a worker sends once.
-
-    With r the sampling rate, s a seat's strength and z what was received over the noise deviation that of a slot is
-    ln(1 - r + r E_s exp(s a . z - s^2 |a|^2 / 2)), less the same with the other world's move. E_s is over a law with
-    a few values, exact where shares are equal; any score is an attack, so rounding costs strength alone.
-    """
-
-    def __init__(self, scenario: Scenario, moves: Moves, law: Law, trials: int) -> None:
-        self.scores = torch.zeros(trials, dtype=torch.float64)
-        self._moves, self._law, self._slots = (moves.with_canary, moves.without), law, scenario.radio.slots
-        self._rate = scenario.radio.scheduled / scenario.workers.count
-        self._round_length = max(1, round_length_of(scenario))
-        self._done, self._open = 0, [torch.zeros(trials) for _ in self._moves]
-
-    def add(self, received: torch.Tensor, told: torch.Tensor | None) -> None:
-        for sign, number in ((1.0, 0), (-1.0, 1)):
-            move = self._moves[number]
-            if not move.any():
-                continue
-            along = sum(received[:, part] * float(value) for part, value in enumerate(move))
-            square = float(move @ move)
-            if told is not None:
-                ratio = told * along - told**2 * square / 2.0
-            else:
-                likelihood = torch.zeros(received[:, 0].shape)  # E_s exp(...) of a slot that the worker sends in
-                for strength, chance in zip(*self._law, strict=True):
-                    exponent = strength * along - strength**2 * square / 2.0
-                    likelihood += chance * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
-                if self._round_length == 1:
-                    ratio = torch.log1p(self._rate * (likelihood - 1.0))
-                else:
-                    ratio = self._finished_rounds(likelihood, number)
-            self.scores += sign * ratio.sum(dim=0, dtype=torch.float64)
-        self._done += len(received)
-
-    def _finished_rounds(self, likelihood: torch.Tensor, number: int) -> torch.Tensor:
-        """Return the log-likelihood ratios of rounds that end here; what is left waits for its end. Rounds x trials."""
-        length, last = self._round_length, self._done + len(likelihood)
-        first_round = self._done // length
-        places = torch.arange(self._done, last) // length - first_round
-        sums = torch.zeros((int(places[-1]) + 1, likelihood.shape[1])).index_add_(0, places, likelihood)
-        sums[0] += self._open[number]
-        ends_here = last % length == 0 or last == self._slots
-        finished = sums if ends_here else sums[:-1]
-        self._open[number] = torch.zeros_like(sums[-1]) if ends_here else sums[-1]
-        lengths = torch.full((len(finished), 1), float(length))
-        if last == self._slots and len(finished):
-            lengths[-1] = self._slots - (first_round + len(finished) - 1) * length
-        return torch.log((1.0 - self._rate * lengths).clamp(min=0.0) + self._rate * finished)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Runs:
     """Scores workers of the schedule of one seed after the other, in fresh noise."""
 
     kind: SlotKind
     moves: Moves
-    law: Law
+    law: Amplitudes
     fault: Fault
     block_slots: int
     blocks: range  # numbers of its blocks among those of all kinds of slots
@@ -204,7 +103,7 @@ class _Runs:
         kind = replace(self.kind, air=air)
         column, worlds = torch.full((scenario.workers.count,), -1), (self.moves.with_canary, self.moves.without)
         column[:canaries] = torch.arange(canaries)
-        totals = [_Score(base, self.moves, self.law, canaries) for _ in worlds]
+        totals = [torch.zeros(canaries, dtype=torch.float64) for _ in worlds]
         for block, drawn in zip(self.blocks, kind.drawn(self.block_slots), strict=True):
             source = noise_source(base.seed, 2 * (run * self.blocks_per_run + block) + 1)
             slot, seat = torch.nonzero(column[drawn.scheduled_workers] >= 0, as_tuple=True)
@@ -220,8 +119,31 @@ class _Runs:
                 clean[slot, :, who] = (shares[:, None] * torch.from_numpy(move)).float()
                 noise = torch.randn(clean.flatten(1).shape, generator=source)
                 heard = receive_mixtures(clean.flatten(1), noise, beta, fault.heard(noise_watts)).reshape(clean.shape)
-                total.add(heard * amplitude, told)
-        return np.stack([total.scores.numpy() for total in totals])
+                total.add_(self._log_ratios(heard * amplitude, told))
+        return np.stack([total.numpy() for total in totals])
+
+    def _log_ratios(self, received: torch.Tensor, told: torch.Tensor | None) -> torch.Tensor:
+        """Return the log-likelihood ratios of some slots (slots x dimensions x trials), added up; shape trials.
+
+        Their mean is over whether the worker sends in a slot, and over a few strengths of those who do, exact where
+        shares are equal; any score is an attack, so rounding costs strength alone.
+        """
+        total = torch.zeros(received.shape[2], dtype=torch.float64)
+        for sign, move in ((1.0, self.moves.with_canary), (-1.0, self.moves.without)):
+            if not move.any():
+                continue
+            along: Any = sum(received[:, part] * float(value) for part, value in enumerate(move))
+            square = float(move @ move)
+            if told is not None:
+                ratio = told * along - told**2 * square / 2.0
+            else:
+                likelihood = torch.zeros(received[:, 0].shape)  # of a slot that the worker sends in
+                for strength, share in zip(self.law.levels, self.law.shares, strict=True):
+                    exponent = strength * along - strength**2 * square / 2.0
+                    likelihood += share * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+                ratio = torch.log1p(self.law.taking_part * (likelihood - 1.0))
+            total += sign * ratio.sum(dim=0, dtype=torch.float64)
+        return total
 
 
 def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:
@@ -242,11 +164,11 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     scored = []
     for number, kind in enumerate(bench.kinds):
         moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
-        law = quantised_law(seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])))
+        strengths = seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT]))
+        law = Amplitudes.of(np.square(strengths)[:, None], base.workers.count / base.radio.scheduled, alike=False)
         blocks = range(sum(counts[:number]), sum(counts[: number + 1]))
         about: dict[str, Any] = {"fault": fault, "block_slots": block_slots, "blocks_per_run": sum(counts)}
         scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {scored[0].moves.about}{told}"
-    how += ONE_MODEL if has_rounds(base) else ""
     return bench.run("schedule hidden", per_run, partial(_of_all_kinds, scored), how=how)

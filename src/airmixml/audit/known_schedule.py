@@ -22,10 +22,9 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
+from airmixml.audit.canaries import faulty_sender, worst_samples
 from airmixml.audit.faults import Fault
-from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.rounds import ONE_MODEL, adaptive_trials, runs_adapt
+from airmixml.audit.noise_of_runs import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam
@@ -35,11 +34,8 @@ from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.wording import plural
 
-_NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024
-# What is worked on at once stays in the processor's cache.
 _NUMBERS_AT_ONCE: Final = 1 << 19
-_MOST_NUMBERS: Final = 3_000_000_000
 Worlds = tuple[torch.Tensor, torch.Tensor]
 """What a worker adds to its slots, with the canary and without; each slots x numbers."""
 
@@ -51,13 +47,11 @@ class HeardNoise:
     stated_watts: Doubles  # per complex symbol; shape slots, or 1 where all are alike
     fault: Fault
 
-    def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
-        """Return numbers that tell as much, fewer unless there are ``few``, and how they are received, in words.
+    def narrowed(self, worlds: Worlds, moved: torch.Tensor) -> tuple[Worlds, str]:
+        """Return fewer numbers that tell as much, and how they are received, in words.
 
         ``moved`` is the move over the noise; slots x numbers.
         """
-        if few:
-            return worlds, ", all of them received in every trial"
         direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
         one, other = ((each * direction).sum(dim=1, keepdim=True) for each in worlds)
         return (one, other), ", received along the canary's direction in every trial, which has the same law"
@@ -74,7 +68,7 @@ class HeardIntegers(HeardNoise):
 
     sums: tuple[IntegerSums, ...]  # of each slot
 
-    def narrowed(self, worlds: Worlds, moved: torch.Tensor, *, few: bool) -> tuple[Worlds, str]:
+    def narrowed(self, worlds: Worlds, moved: torch.Tensor) -> tuple[Worlds, str]:
         differ = (moved != 0.0).any(dim=0)
         one, other = (each[:, differ] for each in worlds)
         how = "that differ between the worlds, rounded and received modulo a power of two in every trial"
@@ -123,47 +117,30 @@ class _Receptions:
     weights: torch.Tensor  # matched filter; shape slots times numbers
     middle: float  # what the filter gives half-way between the worlds
     noise: HeardNoise  # that there really is
-    at_once: int  # receptions that are worked on at once
 
     def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of receptions, with the canary and without; 2 x size."""
-        source, scores, slots = noise_source(self.seed, 2 * block), np.empty((2, size)), len(self.power_scale_watts)
-        most = min(self.at_once, size)
-        clean, beta = [each.repeat(most, 1) for each in self.worlds], self.power_scale_watts.repeat(most)
-        for first in range(0, size, most):
-            count = min(most, size - first)
-            for world in range(2):
-                signal = clean[world][: count * slots]
-                received = self.noise.put_on(signal, beta[: count * slots], source)
-                found = received.reshape(count, -1).double() @ self.weights - self.middle
-                scores[world, first : first + count] = found.numpy()
-        return scores
+        source = noise_source(self.seed, 2 * block)
+        beta = self.power_scale_watts.repeat(size)
+        received = (self.noise.put_on(clean.repeat(size, 1), beta, source) for clean in self.worlds)
+        return np.stack([(each.reshape(size, -1).double() @ self.weights - self.middle).numpy() for each in received])
 
 
-def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int = 2_000_000) -> Trials:
-    """Return scores of receptions of a worker's slots in each world, each with noise of its own.
-
-    A trial of more numbers than that, or more than ``_MOST_NUMBERS`` in all trials, has its noise drawn along the
-    canary's direction alone.
-    """
+def known_schedule_trials(bench: Bench, worker: int) -> Trials:
+    """Return scores of receptions of a worker's slots in each world, each with noise of its own."""
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.fault
     beta, with_canary, without, sums = contributions(bench, worker)
     noise = heard_noise(scenario, sums, fault)
     amplitude = torch.from_numpy(np.sqrt(beta / (noise.stated_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
-    shift = float(moved.norm())
-    if runs_adapt(bench):
-        return adaptive_trials(bench, worker, shift)
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
-    slots, symbols = with_canary.shape
-    few = slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS
-    (with_canary, without), received = noise.narrowed((with_canary, without), moved, few=few)
+    slots = len(with_canary)
+    (with_canary, without), received = noise.narrowed((with_canary, without), moved)
     moved = (with_canary - without).double() * amplitude
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}{received}"
-    how += ONE_MODEL if has_rounds(scenario) else ""
     numbers = with_canary.numel()
-    per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
-    at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
+    # What is worked on at once stays in the processor's cache.
+    per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_AT_ONCE // max(numbers, 1), trials))
     weights = (moved * amplitude).reshape(-1)
     scored = _Receptions(
         seed=scenario.seed,
@@ -172,9 +149,8 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         weights=weights,
         middle=float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights),
         noise=noise,
-        at_once=at_once,
     )
-    return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
+    return bench.run("schedule known", per_block, scored, how=how, normal=True)
 
 
 def contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor, list[IntegerSums | None]]:

@@ -42,12 +42,12 @@ class Server:
         """Return why the adversary knows the schedule; empty where that is hidden from it."""
         return "the schedule is known"
 
-    def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
-        """Return scores of the best attack on a worker, and of a second one if there is any."""
+    def trials(self, bench: Bench, worker: int, *, told: bool) -> Trials:
+        """Return scores of the best attack on a worker."""
         from airmixml.audit.hidden_schedule import hidden_schedule_trials  # here: they need torch
         from airmixml.audit.known_schedule import known_schedule_trials
 
-        return known_schedule_trials(bench, worker) if told else hidden_schedule_trials(bench), None
+        return known_schedule_trials(bench, worker) if told else hidden_schedule_trials(bench)
 
     def claimed(self, design: Design) -> Design:
         """Return what claims are about: here the schedule that was drawn."""
@@ -90,13 +90,12 @@ class Everyone(Server):
         unprotected = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
         return "" if scenario.privacy.noise_kind.brought else unprotected
 
-    def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
-        from airmixml.audit.isolating_listener import isolating_trials, residue_trials  # here: they need torch
-        from airmixml.audit.known_schedule import known_schedule_trials
+    def trials(self, bench: Bench, worker: int, *, told: bool) -> Trials:
+        from airmixml.audit.isolating_listener import isolating_trials  # here: it needs torch
 
         if bench.air.integers is not None:  # all that all hear is worth the sum of the honest workers
-            return known_schedule_trials(bench, worker), residue_trials(bench, worker)
-        return isolating_trials(bench, worker), isolating_trials(bench, worker, alone=True)
+            return super().trials(bench, worker, told=True)
+        return isolating_trials(bench, worker)
 
 
 AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Server(), Everyone())}
@@ -111,7 +110,6 @@ class AuditSettings:
     adversaries: tuple[str, ...] = ()
     adjacency: str = ""  # which neighbours; empty for the scenario's own
     trials: int = 10_000  # of which half have the canary
-    canaries: int = 1000  # workers that are canaries in one real run; 0 for no such run
     confidence: float = 0.95  # with which all lower bounds on all these adversaries hold together
     fault: Fault = SOUND  # injected into the mechanism; claims are those of the sound one
 
@@ -130,12 +128,9 @@ class AuditSettings:
                 raise ScenarioError(f"adversary = {adversary!r}: {refusal}")
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
-        for name, least, most, allowed in (
-            ("trials", 100, 10**8, "at least 100, half of them with the canary, and at most 10^8"),
-            ("canaries", 0, 10**6, "at least 0 (no run with many canaries) and at most 10^6"),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise ScenarioError(f"{name} = {getattr(self, name)}: must be {allowed}")
+        if not 100 <= self.trials <= 10**8:
+            allowed = "must be at least 100, half of them with the canary, and at most 10^8"
+            raise ScenarioError(f"trials = {self.trials}: {allowed}")
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         require_single_rows(scenario.workers, "an audit")

@@ -14,22 +14,19 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.audit.canaries import has_rounds
 from airmixml.audit.faults import Fault
-from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import in_order, using_threads
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.files import ResultStore, from_plain, to_plain
+from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]
 ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
-NOISE: Final = "noise.json"  # of a real run
-ROUNDS_NOISE: Final = "rounds-noise.json"  # of its rounds
-ADDED_NOISE: Final = "added-noise.json"  # that workers add to hide themselves
-KEPT_FILES: Final = (_TRIALS, NOISE, ROUNDS_NOISE, ADDED_NOISE)
+KEPT_FILES: Final = (_TRIALS,)
 
 
 class Keeper:
@@ -39,12 +36,8 @@ class Keeper:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self._checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
             self._blocks = self._store.load(_TRIALS, _read_blocks) or {}
-            for name in (NOISE, ROUNDS_NOISE, ADDED_NOISE):
-                if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
-                    self._checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> Blocks:
@@ -52,22 +45,19 @@ class Keeper:
         return list(self._blocks.get(name, []))
 
     def save(self, name: str, blocks: Blocks) -> None:
-        """Keep the finished blocks; on the disk a few seconds later."""
+        """Keep the finished blocks; on the disk a few seconds later, or with ``write``."""
         self._blocks[name] = list(blocks)
-        if self._store is None or time.monotonic() - self._saved_at < self._every_seconds:
+        if time.monotonic() - self._saved_at >= self._every_seconds:
+            self.write()
+
+    def write(self) -> None:
+        """Write all blocks to the disk."""
+        if self._store is None or not self._blocks:
             return
         counts = {key: len(every) for key, every in self._blocks.items()}
         named = {f"{key}/{number}": each for key, every in self._blocks.items() for number, each in enumerate(every)}
         self._store.save(_TRIALS, counts, named)
         self._saved_at = time.monotonic()
-
-    def check(self, name: str, measure: Callable[[], NoiseCheck]) -> NoiseCheck:
-        """Return what was measured of that name, now or before; on the disk at once, before the run it is of."""
-        if name not in self._checks:
-            self._checks[name] = measure()
-            if self._store is not None:
-                self._store.save(name, to_plain(self._checks[name]))
-        return self._checks[name]
 
 
 def _read_blocks(counts: dict[str, int], arrays: Mapping[str, Doubles]) -> dict[str, Blocks]:
@@ -82,9 +72,6 @@ class Trials:
     scores_out: Doubles  # of trials without it
     how: str  # how a trial was made, in words
     normal: bool  # whether the scores of the sound mechanism are normal (a known schedule)
-    # how far the canary moves what is received over the stated deviation of the noise, all slots together; None where
-    # the schedule is hidden
-    shift: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
@@ -123,32 +110,27 @@ class Bench:
         own = SlotKind(self.air, range(self.air.scenario.radio.slots))
         return [own] if self.rounds is None else [own, SlotKind(self.rounds, slots_of_rounds(self.air.scenario))]
 
-    def run(
-        self,
-        name: str,
-        per_block: int,
-        score_block: ScoreBlock,
-        *,
-        how: str,
-        normal: bool = False,
-        shift: float | None = None,
-    ) -> Trials:
+    def run(self, name: str, per_block: int, score_block: ScoreBlock, *, how: str, normal: bool = False) -> Trials:
         """Return all trials of an attack of that name, so many in a block; kept ones are not made again.
 
-        The last block may have fewer trials than the others. ``how``, ``normal`` and ``shift`` are those of ``Trials``.
+        The last block may have fewer trials than the others. ``how`` and ``normal`` are those of ``Trials``.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
         done = self.keeper.load(name)
         self.context.progress(name, len(done), len(sizes))
         engine = self.context.engine
         shared = score_block, self.context.speed.threads if engine.here else 1
-        with closing(engine.run_in_order(prepare_blocks, shared, list(enumerate(sizes))[len(done) :])) as scored:
-            for scores in scored:
-                done.append(scores)
-                self.keeper.save(name, done)
-                self.context.progress(name, len(done), len(sizes))
+        try:
+            with closing(engine.run_in_order(prepare_blocks, shared, list(enumerate(sizes))[len(done) :])) as scored:
+                for scores in scored:
+                    done.append(scores)
+                    self.keeper.save(name, done)
+                    self.context.progress(name, len(done), len(sizes))
+        finally:
+            self.keeper.write()  # an interrupted audit goes on here
         scores_in, scores_out = np.concatenate(done, axis=1)
-        return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal, shift=shift)
+        how += "; one model is broadcast in all rounds" if has_rounds(self.air.scenario) else ""
+        return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal)
 
 
 def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], Doubles]:

@@ -13,7 +13,6 @@ from airmixml.cli.options import choices
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed
-from airmixml.scenario.grid import only_varied
 from airmixml.wording import did_you_mean, shown
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -27,16 +26,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 def attack_command(
     chosen: options.Chosen,
-    vary: Annotated[
-        list[str] | None,
-        Option(
-            metavar="KEY=V1,V2,...",
-            help="Attack the scenario at each of these values (for privacy.epsilon, max means maximum power).",
-        ),
-    ] = None,
-    beside: Annotated[
-        str | None, Option(metavar="NAME,...", help="Attack these presets or scenario files of the same data as well.")
-    ] = None,
     attacks: Annotated[
         str | None,
         Option(
@@ -66,15 +55,13 @@ def attack_command(
     scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
-    varied = only_varied(vary)
-    from airmixml.attacks import attack, choose_parts, read_cases
+    from airmixml.attacks import attack, choose_parts
     from airmixml.attacks.attack_page import attack_page
 
-    cases = read_cases(scenario, varied, beside)
-    parts = choose_parts(attacks, (case.scenario for case in cases))
+    parts = choose_parts(attacks, scenario)
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
-    metrics = make_or_find(attack, cases, parts, engine=engine, jobs=jobs, **where)
-    show_made(as_json, metrics, attack_page(metrics, cases[0].scenario), file="attack.md", picture="attack.png")
+    metrics = make_or_find(attack, scenario, parts, engine=engine, jobs=jobs, **where)
+    show_made(as_json, metrics, attack_page(metrics, scenario), file="attack.md", picture="attack.png")
 
 
 def audit_command(
@@ -93,7 +80,6 @@ def audit_command(
     trials: Annotated[
         int, Option(help="Trials per adversary, half of them with the canary, the worker looked for.")
     ] = 10_000,
-    canaries: Annotated[int, Option(help="Maximum number of canaries in a single run (0 disables it).")] = 1000,
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
@@ -128,7 +114,6 @@ def audit_command(
         adversaries=_CHOICES[adversary] if adversary else (),
         adjacency=adjacency or "",
         trials=trials,
-        canaries=canaries,
         confidence=confidence,
         fault=fault_named(fault or ""),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -41,9 +41,6 @@ def sweep_command(
         str | None, Option(metavar="NAME,...", help=f"With --command attack: {choices(ATTACKS)} [default: all].")
     ] = None,
     trials: Annotated[int | None, Option(help="With --command audit: trials per adversary [default: 10000].")] = None,
-    canaries: Annotated[
-        int | None, Option(help="With --command audit: most canaries in a single run [default: 1000].")
-    ] = None,
     where: options.Where,
     as_json: options.AsJson = False,
 ) -> None:
@@ -66,7 +63,7 @@ def sweep_command(
             command=command,
             metrics=metric or (),
             attacks=None if attacks is None else attacks.split(","),
-            audit=_audit_settings(command, trials, canaries),
+            audit=_audit_settings(command, trials),
             progress=progress,
             **settings,
         )
@@ -86,17 +83,15 @@ def sweep_command(
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
 
 
-def _audit_settings(command: str, trials: int | None, canaries: int | None) -> AuditSettings | None:
+def _audit_settings(command: str, trials: int | None) -> AuditSettings | None:
     """Return what an audit is asked for; None where nothing is."""
-    asked = {"trials": trials, "canaries": canaries}
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if given and command != "audit":
-        raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
-    if not given:
+    if trials is None:
         return None
+    if command != "audit":
+        raise ScenarioError("--trials: belongs to --command audit; leave it out")
     from airmixml.audit import AuditSettings
 
-    return AuditSettings(**given)
+    return AuditSettings(trials=trials)
 
 
 def _failures(swept: Swept) -> list[str]:

@@ -82,7 +82,7 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
         raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
     except (ValueError, RecursionError) as problem:
         raise corrupt_file(file, problem, delete=f"the folder {path}") from None
-    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if file.name == METRICS else {}
+    telling = {"naming_bound": "attack", "audits": "audit", "feasible": "plan"} if file.name == METRICS else {}
     kind = next((kind for key, kind in telling.items() if key in plain), _KINDS[file.name])
     return FoundFolder(path=path, kind=kind, file=file, plain=plain)
 

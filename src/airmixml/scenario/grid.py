@@ -1,8 +1,8 @@
-"""Grids of scenarios: keys with several values each, all combinations; ``--vary`` takes one key."""
+"""Grids of scenarios: keys with several values each, all combinations."""
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -114,19 +114,3 @@ def _split(text: str) -> list[str]:
             depth += (character == _OPEN) - (character == _CLOSE)
         parts[-1] += character
     return [part.strip() for part in parts]
-
-
-def only_varied(asked: Sequence[str] | None) -> str | None:
-    """Return the one ``--vary`` of attacks; several are refused with the sweep that takes them all."""
-    if asked is None or len(asked) < 2:
-        return asked[0] if asked else None
-    grids = " ".join(f"--grid {shown_name(each)}" for each in asked[:3]) + (" ..." if len(asked) > 3 else "")
-    raise ScenarioError(
-        f"--vary: given {len(asked)} times; for all combinations use airmix sweep --command attack {grids}"
-    )
-
-
-def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:
-    """Return the key and its values, each once, of ``KEY=V1,V2,...``; ``example`` is one for the refusal."""
-    key, values = _key_and_values("--vary", asked, example)
-    return key, list(dict.fromkeys(values))

@@ -26,7 +26,7 @@ from airmixml.sweeps.batches import Batch, Kind, Outcome, Part, Place
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from airmixml.attacks.case_result import CaseResult
+    from airmixml.attacks import AttackResult
     from airmixml.audit import AuditResult, AuditSettings
     from airmixml.runs.results import RunResult
 
@@ -36,7 +36,7 @@ _LEFT_OUT_OF_RUNS: Final = (
     "ledger.histogram",
 )
 _STATED_OF_RUNS: Final = ("delta", "adversary", "adjacency", "accountant")
-_LEFT_OUT_OF_ATTACKS: Final = ("label", "name", "air", "scenario", "left_out", "verdict", "details")
+_LEFT_OUT_OF_ATTACKS: Final = ("name", "seed", "mode", "left_out", "verdict", "device", "run_dir")
 _SHOWN_OF_AUDITS: Final = ("epsilon_lower", "epsilon_claimed", "caught")
 _STATED_OF_AUDITS: Final = (*_SHOWN_OF_AUDITS, "confidence", "delta", "adversary", "adjacency")
 
@@ -163,24 +163,23 @@ class AttackCells(CellKind):
         return json.dumps({"attacks": list(self.attacks)})
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        from airmixml.attacks.attack_cases import Case, attack_each, check_attackable
+        from airmixml.attacks.run_attacks import check_attackable, run_attacks
 
         (part,) = parts
         (scenario,) = part.scenarios
-        case = Case(label=scenario.name, scenario=scenario)
-        check_attackable([case], self.attacks)
+        check_attackable(scenario, self.attacks)
         began = time.perf_counter()
         with ExitStack() as stack:
             folder = place.beginnings(part) or Path(stack.enter_context(TemporaryDirectory()))
-            (found,) = attack_each([case], self.attacks, folder=folder, context=context)
+            found = run_attacks(scenario, self.attacks, folder=folder, context=context)
         yield {**_attack_metrics(found), "seconds": time.perf_counter() - began}
 
 
-def _attack_metrics(case: CaseResult) -> Metrics:
+def _attack_metrics(result: AttackResult) -> Metrics:
     """Return the metrics of attacks; ``server.X`` is figure X of the server's best attack, others by their names."""
-    found = flat(case.to_dict(), _LEFT_OUT_OF_ATTACKS)
-    if case.server is not None:
-        found |= flat(case.server.best.findings.to_dict(), prefix="server.")
+    found = flat(result.to_dict(), _LEFT_OUT_OF_ATTACKS)
+    if result.server is not None:
+        found |= flat(result.server.best.findings.to_dict(), prefix="server.")
     return found
 
 

@@ -1,6 +1,6 @@
-"""What attacks found in one setting: its grade, and a verdict in words that need no table."""
+"""What attacks found: a grade, and a verdict in words that need no table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,6 @@ from airmixml.attacks.measured import (
     FALSE_ALARMS,
     GRADES,
     LISTENERS,
-    TOO_FEW,
     Measured,
     beyond_chance,
     grade_of,
@@ -20,10 +19,10 @@ from airmixml.attacks.measured import (
 )
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
-from airmixml.scenario import Scenario, keys_in_force
+from airmixml.scenario import Scenario
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
-_TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
+_TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
 _NO_LIMIT: Final = "no limit"
 _LEVELS: Final = ("", "leaks", "exposed")
@@ -40,7 +39,7 @@ def _the(adversary: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found(Outcome):
-    """What the attack of that name found in one setting, by which adversary, and how long it took."""
+    """What the attack of that name found, by which adversary, and how long it took."""
 
     attack: str
     adversary: str
@@ -68,12 +67,10 @@ class Group:
 
     @property
     def figure(self) -> Measured:
-        return self.telling(self.figures)
-
-    def telling(self, figures: Sequence[Measured]) -> Measured:
-        """Return the figure that says most of some: the largest one beyond chance, or else the least likely one."""
-        certain = [each for each in figures if each in self.certain]
-        return largest(certain) if certain else max(figures, key=lambda each: (-each.p_value, each.share))
+        """The figure that says most: the largest one beyond chance, or else the least likely one."""
+        return (
+            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
+        )
 
     @property
     def attacker(self) -> str:
@@ -89,10 +86,9 @@ def largest(figures: Iterable[Measured]) -> Measured:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CaseResult:
-    """What each attack, by its name, found in one setting."""
+class AttackResult:
+    """What each attack, by its name, found; ``to_dict`` is the command's ``metrics.json``."""
 
-    label: str  # what tables and pictures call it
     scenario: Scenario
     claimed: dict[str, float | None]  # least epsilon of a worker against each adversary; None for no claim
     found: dict[str, Found]
@@ -102,6 +98,9 @@ class CaseResult:
     claimed_per_row: dict[str, float | None] = field(default_factory=dict)
     copies: int = 1  # the most workers that hold the same row
     claimed_by: dict[str, str] = field(default_factory=dict)  # accountants of ``claimed``
+    seconds: float = 0.0
+    device: str = "cpu"
+    run_dir: Path = Path()
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -115,9 +114,8 @@ class CaseResult:
         for (adversary, _), found in kinds.items():
             attacks, some = zip(*((each.attack, one) for each in found for one in figures[each.attack]), strict=True)
             certain = [each for each in some if each.p_value <= cutoff]
-            too_few = not certain and all(each.p_if_half > FALSE_ALARMS / len(every) for each in some)
             bound = self.naming_bound(adversary, found[0].findings.among(self.held))
-            grade = grade_of(largest(certain).level if certain else "", bound, too_few=too_few)
+            grade = grade_of(largest(certain).level if certain else "", bound)
             groups.append(
                 Group(adversary=adversary, found=found, figures=some, attacks=attacks, certain=certain, grade=grade)
             )
@@ -155,15 +153,10 @@ class CaseResult:
 
     @property
     def graded(self) -> dict[str, str]:
-        """The worst grade of each adversary.
-
-        Groups that cannot tell say nothing where informed attacks of the same adversary, the strongest, can.
-        """
-        told = {each.adversary for each in self.groups if each.best.findings.informed and each.grade != TOO_FEW}
+        """The worst grade of each adversary."""
         worst: dict[str, str] = {}
         for group in self.groups:
-            if group.grade != TOO_FEW or group.adversary not in told:
-                worst[group.adversary] = max(group.grade, worst.get(group.adversary, "hidden"), key=GRADES.index)
+            worst[group.adversary] = max(group.grade, worst.get(group.adversary, "hidden"), key=GRADES.index)
         return worst
 
     @property
@@ -283,13 +276,11 @@ class CaseResult:
             elif name not in methods:
                 others[name] = {"adversary": each.adversary, **figures}
         return {
-            "label": self.label,
             "name": scenario.name,
-            "air": keys_in_force(scenario.air),
-            "workers": scenario.workers.count,
-            "slots": scenario.radio.slots,
-            "scheduled": scenario.radio.scheduled,
-            "eavesdropper_distance_metres": scenario.privacy.eavesdropper_distance_metres,
+            "seed": scenario.seed,
+            "mode": "simulation",
+            "verdict": self.verdict,
+            "grade": self.grade,
             "server": server and {"best": server.best.attack, "grade": server.grade, "methods": methods},
             **listeners,
             "informed": informed,
@@ -300,38 +291,12 @@ class CaseResult:
             "naming_bound": {name: self.naming_bound(name) for name in self.claimed},
             "held": self.held,
             "left_out": self.left_out,
-            "scenario": scenario.to_json(),
-            "grade": self.grade,
-            "verdict": self.verdict,
             "details": self.details,
             "measured": self.measured,
-        }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AttackResult:
-    """Everything that one command found, setting by setting; ``to_dict`` is its ``metrics.json``."""
-
-    cases: list[CaseResult]
-    seconds: float
-    device: str
-    run_dir: Path
-
-    def _repr_html_(self) -> str:
-        told = (line for case in self.cases for line in (f"{case.label}: {case.verdict}", *case.details))
-        return html_lines([*told, f"Tables and picture: {self.run_dir}/attack.md"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""
-        first = self.cases[0]
-        return {
-            "name": first.scenario.name,
-            "seed": first.scenario.seed,
-            "mode": "simulation",
-            "cases": [case.to_dict() for case in self.cases],
-            "verdict": first.verdict,
-            "grade": first.grade,
             "seconds": self.seconds,
             "device": self.device,
             "run_dir": str(self.run_dir),
         }
+
+    def _repr_html_(self) -> str:
+        return html_lines([self.verdict, *self.details, f"Table and picture: {self.run_dir}/attack.md"])
