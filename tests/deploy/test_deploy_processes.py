@@ -7,10 +7,10 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from airmixml.deploy.events import Lines
 from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
 from airmixml.deploy.endpoint import DeployError, find_folder, load_contract, read_signing_keys
-from airmixml.deploy.events import Lines
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, drive_server, open_server
 from airmixml.deploy.wire import Message, Type, run_over, unpacked

@@ -16,11 +16,11 @@ from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import numpy as np
 import pytest
+from airmixml.deploy.events import Events
 from deploy_histories import WORKERS, keys, small_contract
 
 from airmixml.deploy.compiling import data_of
 from airmixml.deploy.endpoint import DESCRIPTION, DeployError, Endpoint
-from airmixml.deploy.events import Events
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server, carry
 from airmixml.deploy.server_process import Status

@@ -12,6 +12,7 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from airmixml.deploy.air import SumOnAir
     from airmixml.deploy.baseband import AnalogKind
     from airmixml.deploy.frames import FrameKind
 
@@ -39,6 +40,7 @@ class Sum:
     present: tuple[int, ...]
     mean: Doubles  # numbers
     variance: float  # of noise and rounding, in a number of the mean
+    on_air: "SumOnAir | None" = None  # what an air added up, for recordings
 
 
 @dataclass(frozen=True)

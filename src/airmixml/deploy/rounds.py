@@ -214,7 +214,8 @@ class AttemptOnAir(Attempt):
             few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
             self.run.give_up(self, few)
         else:
-            self.run.done(self, Sum(self.number, self.place, tuple(sorted(found.present)), *self.kind.mean(found)))
+            present = tuple(sorted(found.present))
+            self.run.done(self, Sum(self.number, self.place, present, *self.kind.mean(found), found))
 
     def without(self, worker: int) -> None:
         """The air need not wait for a worker that refuses."""

@@ -163,7 +163,7 @@ class Explorer:
 
     async def _act(self, request: Request) -> Response:
         name, action = request.path_params["name"], request.path_params["action"]
-        if action not in ("cancel", "resume", "forget"):
+        if action not in ("cancel", "resume"):
             raise HTTPException(404)
         await self._book(action, name)
         return json_answer({"name": name})

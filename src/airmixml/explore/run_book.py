@@ -104,16 +104,6 @@ class RunBook:
             self._processes[name].send_signal(signal.SIGINT)
             self._cancelled.add(name)
 
-    def forget(self, name: str) -> None:
-        """Drop what is noted of a run that failed and left no folder."""
-        with self._lock:
-            at = self._places(name)
-            if self._is_running(name) or at.folder.exists() or at.partial.exists():
-                raise RunFolderError(f"{name}: has a folder; remove that by hand")
-            for note in (at.note, at.log):
-                note.unlink(missing_ok=True)
-            self._processes.pop(name, None)
-
     def close(self) -> int:
         """Interrupt all runs that this explorer started, wait for them, and return how many there were."""
         running = [process for process in self._processes.values() if process.poll() is None]
@@ -233,7 +223,7 @@ class RunBook:
             return {**about, "state": "interrupted", "resumable": at.note.is_file(), **_progress(said)}
         line = next((each for each in reversed(said) if each.startswith("airmix: error")), "")
         state = "failed" if line else "interrupted"
-        return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": not line}
+        return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": at.note.is_file()}
 
 
 def _is_run(entry: Path) -> bool:
@@ -347,9 +337,6 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
     except AirMixError as problem:
         return {"line": str(problem)}
     own, accuracy, energy = result.privacy[0], result.accuracy, getattr(result, "energy_joules", None)
-    server = next((each for each in result.privacy if (each.adversary, each.accountant) == ("server", "gdp")), None)
-    of_rows = result.row_statements if result.row_copies > 1 else ()
-    row = next((each for each in of_rows if each.adversary == own.adversary), None)
     facts = {
         "data": result.dataset.name,
         "mode": result.mode,
@@ -357,16 +344,10 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
         "delta": own.delta,
         "adversary": own.adversary,
         "accountant": own.accountant,
-        "server_epsilon": None if server is None else server.epsilon,
-        "row_epsilon": None if row is None else row.epsilon,
-        "row_before_the_draw": None if row is None else row.before_the_draw,
-        "row_copies": result.row_copies,
         "air_time": duration(result.air_seconds),
         "energy": None if energy is None else joules(energy),
         "seconds": result.seconds,
         "snr_db": getattr(result, "snr_inputs_db", None),
         "accuracy": None if accuracy is None else accuracy.final,
-        "best": None if accuracy is None else accuracy.best,
-        "scores": dict(result.scores),
     }
     return {"facts": finite(facts)}
