@@ -138,7 +138,7 @@ def test_linked_notes_are_neither_read_nor_removed(tmp_path: Path, outside: Path
         (outside / name).write_text("airmix: error: a secret\n")
     (tmp_path / "runs" / NOTES).symlink_to(outside)
     book = RunBook(tmp_path / "runs")
-    for act in (lambda: book.forget("mine"), lambda: book.start(Scenario.preset("paper-iris"))):
+    for act in (lambda: book.resume("mine"), lambda: book.start(Scenario.preset("paper-iris"))):
         with pytest.raises(AirMixError, match="is a link"):
             act()
     rows = book.listed()

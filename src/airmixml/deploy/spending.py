@@ -46,10 +46,11 @@ class Spending:
         self._log = Journal(path, contract.run, goes_on=True, mend=f"what was spent is not known; {_MEND}")
         try:
             for what, content in self._log.records():
-                if what not in (BEGAN, SPENT):
-                    raise ValueError(what)
-                self._count(Entry(what, *map(int, content.split(b" "))))
-        except (ValueError, TypeError):
+                numbers = content.split(b" ")
+                if what not in (BEGAN, SPENT) or len(numbers) != 5 or not all(map(bytes.isdigit, numbers)):
+                    raise ValueError(content)
+                self._count(Entry(what, *map(int, numbers)))
+        except ValueError:
             self.close()
             raise ProtocolError(f"{path}: is no ledger of a worker, and what was spent is not known; {_MEND}") from None
 
