@@ -162,13 +162,9 @@ class Attempt:
     def expire(self) -> None:
         """Take the deadline of the phase as passed."""
         self.deadlines += 1
-        self.run.note(f"{self.title}: {self.who_is_silent} silent while {self.phase.name.lower()}")
+        who = f"{len(self.silent)} of {len(self.expected)} workers are" if self.silent else "the air is"
+        self.run.note(f"{self.title}: {who} silent while {self.phase.name.lower()}")
         self.advance(patient=self.deadlines < MOST_DEADLINES)
-
-    @property
-    def who_is_silent(self) -> str:
-        """In words."""
-        return f"{len(self.silent)} of {len(self.expected)} workers are"
 
     def advance(self, *, patient: bool) -> None:
         """Go on to the next phase with those who answered, or end the attempt."""

@@ -57,14 +57,13 @@ class Teacher:
         return scored.final_accuracy if scored.test_accuracy else None
 
     def _learn(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
-        if self._last is None or self._last[0] != sums:  # told, scored and saved from the same sums
-            self._last = list(sums), self._learn_from(sums)
-        return self._last[1]
-
-    def _learn_from(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
+        if self._last is not None and self._last[0] == sums:  # told, scored and saved from the same sums
+            return self._last[1]
         source, scenario = _Sums(self._contract, sums), self._contract.plan
         if scenario.workers.sends != "gradients":  # which begin with a model of zeros
             if not source.slots:
                 raise ProtocolError("no slot of moments has been received, so that nothing is learned")
             scenario = replace(scenario, radio=replace(scenario.radio, slots=len(source.slots)))
-        return learn_from(scenario, self._dataset, source), source.wanted
+        found = learn_from(scenario, self._dataset, source), source.wanted
+        self._last = list(sums), found
+        return found

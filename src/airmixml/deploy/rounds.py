@@ -175,10 +175,6 @@ class AttemptOnAir(Attempt):
         """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
         return self.silent or self.expected
 
-    @property
-    def who_is_silent(self) -> str:
-        return super().who_is_silent if self.silent else "the air is"
-
     def start(self, order: bytes) -> None:
         self.order = sha256(order).digest()
         self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
