@@ -222,7 +222,7 @@ class Transport(Protocol):
     """One end of a line that may lose, repeat and reorder messages, and never changes one unnoticed."""
 
     def send(self, message: bytes, to: int | None = None) -> None:
-        """Take a message, by the next ``flush`` or ``receive``, to a worker or to all (``None``); else to the server."""
+        """Take a message, by the next ``flush`` or ``receive``, to a worker, to all (``None``) or to the server."""
 
     def flush(self) -> None:
         """Send what waits."""
