@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -38,13 +37,11 @@ NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
 _TAIL_BYTES: Final = 4096
 _LARGEST_FILE_BYTES: Final = 64_000_000
-_MOST_FIGURES: Final = 100
 _LARGEST_NOTE_BYTES: Final = 1_000_000
 _LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
 _SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>\d[\d,]{0,20}) of (?P<total>\d[\d,]{0,20})")
 _ENDING_SECONDS: Final = 10.0
 _ENDS: Final = ("", PARTIAL)
-_FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
 
 
 class _Places(NamedTuple):
@@ -134,17 +131,14 @@ class RunBook:
             about["line"] = str(problem)
         if is_finished:
             about = {**about, **facts_of_run(self.folder, at.folder)}
-            about["files"] = [
-                path.relative_to(at.folder).as_posix()
-                for path in sorted([*islice(at.folder.glob("figures/*.png"), _MOST_FIGURES), at.folder / REPORT])
-                if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
-            ]
+            report = at.folder / REPORT
+            about["report"] = report.is_file() and not report.is_symlink()
         return about
 
     def file(self, name: str, place: str) -> bytes:
-        """Return a file of a finished run that a page may show."""
+        """Return the report of a finished run, which alone a page may show."""
         path = self._places(name).folder / place
-        if not _FIGURES.fullmatch(place) or not path.is_file():
+        if place != REPORT or not path.is_file():
             raise RunFolderError(f"{shown(place)}: is no file of a finished run")
         return read_within(self.folder, path, _LARGEST_FILE_BYTES)
 

@@ -106,13 +106,13 @@ function row(run) {
     make("th", { scope: "row" }, run.name),
     make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || told.get(run.name)?.line || "")),
     make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "",
-      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener noreferrer" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+      told.get(run.name)?.report ? make("a", { href: `runs/${encodeURIComponent(run.name)}/report.html`, target: "_blank", rel: "noopener noreferrer" }, "report") : "")));
 }
 
 function drawComparison(finished) {
   const rows = [
-    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], 
-    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], 
+    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)],
+    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)],
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
