@@ -78,11 +78,11 @@ def up_command(
     Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
     is killed and started again. Writes a model that `airmix predict` reads; where it is interrupted, nothing is left.
     """
-    from airmixml.deploy.trial import ROWS, Trial, deal_rows  # first: it names the extra that may be missing
+    import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
-    # isort: split
     from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.trial import ROWS, Trial, deal_rows
     from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
