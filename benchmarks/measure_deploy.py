@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -84,9 +85,9 @@ def measure(workers: int, gateways: int, processes: int, deadline: float, rounds
         contract = Contract.load(folder / "contract.json")
         broker = stack.enter_context(Broker(folder))
         log = stack.enter_context((folder / "log").open("wb"))
-        events, names = folder / "events", server.names
+        names, phases = server.names, list[tuple[float, str, int]]()
         shares = [names[place::processes] for place in range(min(processes, len(names)))]
-        words = ("server", folder, "--events", events, "--deadline", f"{deadline:g}")
+        words = ("server", folder, "--deadline", f"{deadline:g}")
         children = [start_child((sys.executable, "-m", "airmixml", *words), log=log)]
         stack.callback(lambda: [end_child(each) for each in children])
         begun = time.monotonic()
@@ -96,25 +97,25 @@ def measure(workers: int, gateways: int, processes: int, deadline: float, rounds
         while children[0].poll() is None:
             for each in watched:
                 each.look()
-            time.sleep(0.05)
+            for line in (folder / "log").read_text().splitlines()[len(phases) :]:
+                found = re.fullmatch(r"server: (?:round (\d+).*: (\w+)|all rounds are over)", line)
+                phases.append((time.monotonic(), found[2] or "over", int(found[1] or 0)) if found else (0.0, "", 0))
+            time.sleep(0.02)
         if children[0].returncode:
             log.flush()
             raise SystemExit(f"the server failed:\n{(folder / 'log').read_text()[-2000:]}")
-        lines = [json.loads(line) for line in events.read_text().splitlines() if line]
+        sums = json.loads((folder / "server" / "metrics.json").read_text())["rounds"]
         journal = (folder / "server" / "journal").stat().st_size
-    phases = [each for each in lines if each["event"] == "phase"]
-    spans = [
-        (each["phase"], each["round"], following["seconds"] - each["seconds"]) for each, following in pairwise(phases)
-    ]
+    told = [each for each in phases if each[1]]
+    spans = [(name, number, following[0] - at) for (at, name, number), following in pairwise(told)]
     last = max(number for _, number, _ in spans)
-    sums = [each for each in lines if each["event"] == "sum"]
     broker_seen, server_seen, *hosts = (each.seen for each in watched)
     return {
         "workers": workers,
         "gateways": gateways,
         "processes": len(shares),
         "numbers": contract.kinds[0].numbers,
-        "frame_bytes": contract.kinds[0].code.frame_bytes,
+        "frame_bytes": contract.kinds[0].frame_bytes,
         "degree": contract.rules[0].degree,
         "present": len(sums[-1]["workers"]),
         "seconds": sum(span for _, number, span in spans if number == last),

@@ -19,7 +19,7 @@ from brokers_for_tests import ledger_of
 from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.attempts import Letter
 from airmixml.deploy.baseband import AnalogKind, loudest_samples
-from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
+from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
@@ -77,9 +77,7 @@ def small_contract(spare: int = 1, epsilon: float = 20.0) -> Contract:
     scenario = planned_for(scenario, WORKERS)
     signing, server = keys()
     public = {name: verifying_key(key) for name, key in signing.items()}
-    return make_contract(
-        scenario, data_of(scenario), public, verifying_key(server), Owner(epsilon=epsilon, spare=spare)
-    )
+    return make_contract(scenario, data_of(scenario), public, verifying_key(server), epsilon=epsilon, spare=spare)
 
 
 @lru_cache
@@ -97,9 +95,8 @@ def analog_contract(spare: int = 1, epsilon: float = 100.0) -> Contract:
     scenario = planned_for(scenario, WORKERS)
     signing, server = keys()
     public = {name: verifying_key(key) for name, key in signing.items()}
-    owner = Owner(epsilon=epsilon, spare=spare)
-    made = make_contract(scenario, data_of(scenario), public, verifying_key(server), owner)
-    return replace(made, gains=(), air_key=verifying_key(AIR_KEY).hex())
+    made = make_contract(scenario, data_of(scenario), public, verifying_key(server), epsilon=epsilon, spare=spare)
+    return replace(made, air_key=verifying_key(AIR_KEY).hex())
 
 
 class Ledger(Spending):
@@ -153,7 +150,7 @@ class History:
     def _new_air(self) -> EmulatedAir:
         server_key = bytes.fromhex(self.contract.server_key)
         loudest = loudest_samples(each for each in self.contract.kinds if isinstance(each, AnalogKind))
-        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), (), loudest)
+        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), loudest)
 
     def _device(self, identity: int) -> Device:
         place = self.folder / f"ledger-{identity}"

@@ -11,7 +11,7 @@ from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
+from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.worker_process import vectors
@@ -37,10 +37,11 @@ def raw() -> RawData:
 def deploy(folder: Path, workers: int = WORKERS, gateways: int = 0, *, spare: int = 0) -> Endpoint:
     """Write a deployment whose contract is one of digits; with so many spare rounds the noise is as planned for one."""
     scenario, dataset = planned(workers)
-    owner = Owner(epsilon=40.0 if spare else 0.0, spare=spare)
     return create_deployment(
         folder,
-        lambda keys, server_key: make_contract(scenario, dataset, keys, server_key, owner),
+        lambda keys, server_key: make_contract(
+            scenario, dataset, keys, server_key, epsilon=40.0 if spare else 0.0, spare=spare
+        ),
         workers=workers,
         gateways=gateways,
         port=free_ports(1)[0],

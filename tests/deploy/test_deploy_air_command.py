@@ -1,4 +1,4 @@
-"""``airmix air``: trials that print what they found, and mistakes in one line."""
+"""``airmix air``: what it refuses in one line."""
 
 from __future__ import annotations
 
@@ -7,56 +7,17 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
-TRIAL = ("air", "--preset", "private-table", "--workers", "16", "--set", "workers.centre=public")
-LOUD = ("--set", "privacy.epsilon=1000", "--set", "learner.rounds=1")
 
 
-@pytest.mark.long
-def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_path: Path) -> None:
-    first = airmix(*TRIAL, *LOUD, "--record", tmp_path / "sums", "--json")
-    assert first.returncode == 0, first.stderr
-    told = json.loads(first.stdout)
-    assert told["workers"] == 16
-    assert told["scores"]["through the air"] > 0.8
-    meta = json.loads((tmp_path / "sums.sigmf-meta").read_text())
-    assert [each["core:sample_count"] for each in meta["annotations"]] == [558, 62]  # 31 numbers, 2 classes
-    assert meta["annotations"][0]["airmixml:present"] == list(range(16))
-    again = airmix(*TRIAL, *LOUD, "--replay", tmp_path / "sums")
-    assert again.returncode == 0, again.stderr
-    assert f"{100 * told['scores']['through the air']:.1f} %" in again.stdout
-    assert "nobody is protected" in again.stdout
-    short = airmix(*TRIAL, *LOUD, "--set", "learner.rounds=2", "--replay", tmp_path / "sums")
-    assert short.returncode == 2
-    assert short.stderr.splitlines()[-1].startswith("airmix: error: recording: has no sum of slot")
-    fewer = airmix(*TRIAL, *LOUD, "--workers", "15", "--replay", tmp_path / "sums")
-    assert fewer.returncode == 2
-    assert fewer.stderr.splitlines()[-1].startswith("airmix: error: recording: slot 0 has 558 samples of 16 workers")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ((*TRIAL, "--runtime", "radio"), "--runtime radio: must be one of adder, gnuradio"),
-        ((*TRIAL, "--taps", "1,0.1j"), "--frequency-offset, --taps: need --runtime gnuradio"),
-        ((*TRIAL, "--runtime", "gnuradio", "--taps", "1,x"), "--taps 1,x: must be complex numbers"),
-        ((*TRIAL, "--set", "air.preset=lab"), 'air.preset = lab: must be "ideal"'),
-        ((*TRIAL, "--set", "workers.centre=refined"), 'workers.centre = "refined": must be "none"'),
-        ((*TRIAL, "--replay", "nothing"), "nothing.sigmf-meta: cannot be read"),
-        ((*TRIAL, "--replay", "x", "--record", "x"), "--record, --replay: a replay has no air to record"),
-        (("air", "--preset", "trustless-wine"), 'radio.link = "digital": needs no air'),
-        (("air", "nothing.toml"), "nothing.toml: "),
-        (("air", "."), ".: is no deployment with an air"),
-        (("air",), "give either a scenario file or --preset"),
-    ],
-)
-def test_mistakes_give_one_line(airmix: Airmix, arguments: tuple[str, ...], line: str) -> None:
-    done = airmix(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].startswith(f"airmix: error: {line}")
+def test_mistakes_give_one_line(airmix: Airmix) -> None:
+    for words, line in (
+        ((".", "--runtime", "radio"), "--runtime radio: must be one of adder, gnuradio"),
+        ((".",), ".: is no deployment with an air"),
+    ):
+        done = airmix("air", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"airmix: error: {line}" + done.stderr[len(line) + 15 :]
 
 
 ANALOG = (

@@ -19,15 +19,12 @@ from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
 from test_deploy_gnuradio import has_gnu_radio
 
 from airmixml import Scenario
-from airmixml.arrays import watts_to_dbm
-from airmixml.deploy import Server, carry
-from airmixml.deploy.air import Adder, EmulatedAir, SumOnAir, as_samples
+from airmixml.deploy.air import SumOnAir, as_samples
 from airmixml.deploy.baseband import AnalogKind
-from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
+from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
 from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
-from airmixml.deploy.journal import Journal
 from airmixml.deploy.server_process import open_server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.trial import ROWS, deal_rows
@@ -35,7 +32,6 @@ from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpack_refusal, unp
 from airmixml.deploy.worker import Device, Order
 from airmixml.deploy.worker_process import vectors
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.masks.keys import verifying_key
 
 ANALOG = (
     "workers.dataset=iris",
@@ -53,10 +49,10 @@ def planned(*changes: str, workers: int = 4) -> Scenario:
     return planned_for(Scenario.preset("trustless-wine").with_overrides(*ANALOG, *changes), workers)
 
 
-def contract_of(*changes: str, workers: int = 4, **owner: Any) -> Contract:
+def contract_of(*changes: str, workers: int = 4, **budget: Any) -> Contract:
     scenario = planned(*changes, workers=workers)
     public = {f"worker-{each}": bytes([each]) * 32 for each in range(workers)}
-    return make_contract(scenario, data_of(scenario), public, bytes(32), Owner(**owner))
+    return make_contract(scenario, data_of(scenario), public, bytes(32), **budget)
 
 
 # What a contract promises.
@@ -169,19 +165,6 @@ def test_noise_is_the_agreed_and_a_vector_that_is_too_long_is_shortened() -> Non
     assert np.mean(at_first) == pytest.approx(math.sqrt(kind.watts) * kind.norm, abs=6 * deviation)
 
 
-def test_a_worker_refuses_to_be_received_with_more_than_its_power_allows() -> None:
-    contract = replace(analog_contract(), gains=(1e-3,) * WORKERS)
-    kind = contract.kinds[0]
-    assert isinstance(kind, AnalogKind)
-    needed = max(kind.watts, kind.watts * kind.norm**2 / kind.numbers + kind.own_watts) / 1e-3
-    enough = float(watts_to_dbm(needed)) + 0.01
-    assert device(contract).handle(order(contract, power_dbm=enough))[0].type is Type.FRAME
-    worker = device(contract)
-    (refusal,) = worker.handle(order(contract, power_dbm=enough - 0.02))
-    assert "power limit" in unpack_refusal(refusal.body)[0]
-    assert not worker.spending.began(0, 0, 0)
-
-
 # What a server takes as a sum.
 
 
@@ -258,18 +241,6 @@ def test_masks_have_no_part_in_such_a_round(tmp_path: Path) -> None:
         assert [each.type for each in answers] == [Type.REFUSAL], kind
 
 
-def test_the_same_classes_run_in_one_process_without_a_network() -> None:
-    contract = replace(analog_contract(), kinds=analog_contract().kinds[:1])
-    devices = {
-        each: Device(each, contract, key, lambda kind, told: np.zeros(contract.kinds[0].numbers), Spending(contract))
-        for each, key in enumerate(SIGNING.values())
-    }
-    air = EmulatedAir(contract.run, contract.directory, verifying_key(SERVER_KEY), AIR_KEY, Adder())
-    server = Server(contract, SERVER_KEY, Journal(None, contract.run))
-    assert carry(server, devices, air=air) == 0
-    assert [each.present for each in server.sums] == [tuple(range(WORKERS))]
-
-
 # Processes of their own.
 
 AIRMIX = ("-c", "from airmixml.cli.main import main; main()")
@@ -282,10 +253,10 @@ class System:
     def __init__(self, folder: Path, start: Start, *changes: str, spare: int = 0) -> None:
         self.folder, self._start = folder, start
         scenario = planned(*changes)
-        dataset, owner = data_of(scenario), Owner(spare=spare)
+        dataset = data_of(scenario)
         self.endpoint: Endpoint = create_deployment(
             folder,
-            lambda public, server_key: make_contract(scenario, dataset, public, server_key, owner),
+            lambda public, server_key: make_contract(scenario, dataset, public, server_key, spare=spare),
             workers=4,
             port=free_ports(1)[0],
         )
@@ -298,7 +269,7 @@ class System:
         assert "listening at tcp://127.0.0.1:" in child.stdout.readline()
         return child
 
-    def server(self, *words: str) -> subprocess.Popen[str]:
+    def server(self, *words: str | Path) -> subprocess.Popen[str]:
         child = self._start(*AIRMIX, "server", self.folder, "--with-broker", "--deadline", "60", "--json", *words)
         assert child.stderr is not None
         while "round 0: sending" not in child.stderr.readline():
@@ -307,16 +278,13 @@ class System:
 
     def worker(self, number: int, program: str = AIRMIX[1]) -> subprocess.Popen[str]:
         own = folder_of(self.folder, f"worker-{number}")
-        words = ("--folder", own, "--id", f"worker-{number}", "--data", own / ROWS, "--events", self.events(number))
+        words = ("--folder", own, "--id", f"worker-{number}", "--data", own / ROWS)
         return self._start("-c", program, "worker", *words)
 
-    def events(self, number: int) -> Path:
-        return self.folder / f"{number}.jsonl"
-
-    def wait_for(self, number: int, event: str) -> None:
+    def wait_until_spent(self, number: int) -> None:
         until = time.monotonic() + LAST_RESORT
-        while not self.events(number).exists() or f'"{event}"' not in self.events(number).read_text():
-            assert time.monotonic() < until, f"worker {number}: no {event}"
+        while [line[0] for line in self.ledger(number)] != ["began", "spent"]:
+            assert time.monotonic() < until, f"worker {number}: sends nothing"
             time.sleep(0.02)
 
     def ledger(self, number: int) -> list[list[str]]:
@@ -360,7 +328,7 @@ class TestProcesses:
         self, tmp_path: Path, start_python: Start, runtime: str
     ) -> None:
         system = System(tmp_path / "here", start_python, *QUIET)
-        air, server = system.air("--runtime", runtime), system.server()
+        air, server = system.air("--runtime", runtime), system.server("--record", system.folder / "sums")
         workers = [system.worker(each) for each in range(4)]
         result = told(server)
         assert [each["workers"] for each in result["rounds"]] == [[0, 1, 2, 3]] * 2
@@ -372,6 +340,9 @@ class TestProcesses:
             assert all("is late" in line for line in err.splitlines())  # a frame that was asked for twice
         for each in range(4):
             assert [line[0] for line in system.ledger(each)] == ["began", "spent"] * 2
+        again = told(start_python(*AIRMIX, "server", system.folder, "--replay", system.folder / "sums", "--json"))
+        assert again["rounds"] == result["rounds"]
+        assert (again["accuracy"], again["budget_spent"]) == (result["accuracy"], 0.0)
 
     def test_a_worker_that_is_killed_after_reserving_never_sends_in_that_round(
         self, tmp_path: Path, start_python: Start
@@ -397,7 +368,7 @@ class TestProcesses:
         assert killed.wait(LAST_RESORT) == -9
         assert system.ledger(2) == [["began", "2", "0", "0"], ["spent", "2", "0", "0"]]
         system.worker(2)
-        system.wait_for(2, "refusal")
+        time.sleep(2.0)  # it refuses the round
         for each in (0, 1, 3):
             system.worker(each)
         result = told(server)
@@ -408,17 +379,14 @@ class TestProcesses:
     @pytest.mark.long
     def test_deploy_up_runs_an_air_too(self, tmp_path: Path, start_python: Start) -> None:
         changes = [word for each in (*ANALOG, "privacy.epsilon=100") for word in ("--set", each)]
-        words = ("deploy", "up", "--preset", "trustless-wine", *changes, "--workers", "4", "--rounds", "3")
+        words = ("deploy", "up", "--preset", "trustless-wine", *changes, "--workers", "4", "--set", "learner.rounds=3")
         child = start_python(*AIRMIX, *words, "--deadline", "30", "--out", tmp_path / "up", "--json")
         out, err = child.communicate(timeout=10 * LAST_RESORT)
         assert child.returncode == 0, err
         found = json.loads(out)
         assert [each["round"] for each in found["rounds"]] == [0, 1, 2, 3]
-        assert {each["worker"] for each in found["killed"]} <= {"worker-1"}
-        replayed = [(each["worker"], each["round"]) for each in found["replayed"]]
-        assert set(replayed) <= {(each["worker"], each["round"]) for each in found["refused"]}
-        assert 0.0 < found["spent"] <= 1.0
-        assert (tmp_path / "up" / "lanes.png").stat().st_size > 1000
+        assert found["killed"] in ("", "worker-1")
+        assert 0.0 < found["budget_spent"] <= 1.0
 
     def test_an_air_that_is_killed_and_started_again_loses_no_frame(self, tmp_path: Path, start_python: Start) -> None:
         """Workers that have sent are asked again and send the same bytes; nothing is spent twice.
@@ -429,7 +397,7 @@ class TestProcesses:
         air, server = system.air(), system.server()
         sending = [system.worker(each) for each in (0, 1, 2)]
         for each in (0, 1, 2):
-            system.wait_for(each, "samples")
+            system.wait_until_spent(each)
         assert 0 < max(high_water(each.pid) for each in sending) < 60e6
         air.kill()
         air.wait()

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.credentials import create_deployment
-from airmixml.deploy.endpoint import DeployError, Endpoint, load_contract, read_signing_keys
+from airmixml.deploy.endpoint import SIGNING_KEYS, DeployError, Endpoint, load_contract, read_keys
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
 
@@ -62,8 +62,8 @@ def test_the_contract_is_made_of_the_keys_that_are_handed_out(tmp_path: Path) ->
 
     create_deployment(tmp_path / "here", make, workers=4, port=1883, gateways=2)
     folders = [tmp_path / "here" / "gateways" / f"gateway-{number}" for number in (0, 1)]
-    keys = [key for folder in folders for key in read_signing_keys(folder, 2)]
-    (server,) = read_signing_keys(tmp_path / "here" / "server", 1)
+    keys = [key for folder in folders for key in read_keys(folder / SIGNING_KEYS, 2)]
+    (server,) = read_keys(tmp_path / "here" / "server" / SIGNING_KEYS, 1)
     public = [Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() for key in (*keys, server)]
     assert told == [{f"worker-{number}": public[number] for number in range(4)}, public[4]]
     assert len(set(keys)) == 4
@@ -152,10 +152,10 @@ def test_a_missing_or_cut_off_key_is_named(deployment: Path, new_deployment: Cal
     path = deployment / "server" / "signing.key"
     path.write_text(path.read_text()[:-2])
     with pytest.raises(DeployError, match="signing"):
-        read_signing_keys(deployment / "server", 1)
+        read_keys(deployment / "server" / SIGNING_KEYS, 1)
     path.unlink()
     with pytest.raises(DeployError, match="signing"):
-        read_signing_keys(deployment / "server", 1)
+        read_keys(deployment / "server" / SIGNING_KEYS, 1)
 
 
 @pytest.mark.parametrize("gateways", [0, 2])
@@ -173,7 +173,7 @@ def test_the_ledger_of_each_endpoint_is_begun(new_deployment: Callable[..., Path
     [
         ("endpoint.json", Endpoint.read),
         ("contract.json", load_contract),
-        ("signing.key", lambda folder: read_signing_keys(folder, 1)),
+        ("signing.key", lambda folder: read_keys(folder / SIGNING_KEYS, 1)),
         ("tls.crt", lambda folder: MqttTransport(Endpoint.read(folder), folder, RUN, print)),
     ],
 )

@@ -14,7 +14,8 @@ from scipy import stats
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
 from airmixml.deploy.frames import FrameKind
-from airmixml.deploy.journal import MESSAGE, Journal
+from airmixml.deploy.journal import Journal
+from airmixml.deploy.server import MESSAGE
 from airmixml.deploy.spending import Spending
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.scenario import Scenario

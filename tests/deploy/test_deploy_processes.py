@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
-from airmixml.deploy.endpoint import DeployError, find_folder, load_contract, read_signing_keys
-from airmixml.deploy.events import Lines
+from airmixml.deploy.endpoint import SIGNING_KEYS, DeployError, Lines, find_folder, load_contract, read_keys
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, drive_server, open_server
 from airmixml.deploy.wire import Message, Type, run_over, unpacked
@@ -230,7 +229,7 @@ def test_workers_go_when_the_run_is_over_and_only_the_server_can_say_so(
     deployment: Path, workers: dict[int, Workers], lines: list[str]
 ) -> None:
     run = load_contract(deployment / "server").run
-    (key,) = read_signing_keys(deployment / "server", 1)
+    (key,) = read_keys(deployment / "server" / SIGNING_KEYS, 1)
     forged = run_over(run, bytes(32)).packed()
     script = Script((1.0, forged), (1.5, b"nonsense"), (2.0, run_over(run, key).packed()), (3.0, forged))
     drive_workers(workers[0], script, lines.append, 100.0, script.clock)

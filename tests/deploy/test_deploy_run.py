@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water, ledger_of
-from runs_for_tests import SETTINGS, WORKERS, check_sum, deploy, write_rows
+from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
-from airmixml import Scenario
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.processes import Broker
@@ -97,7 +96,8 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
     def watch(server: Server) -> None:
         if server.where[2] == phase and not killed:
             killed.append(phase)
-            run.broker.kill()
+            run.broker.process.kill()
+            run.broker.process.wait()
             run.broker.start()
 
     server = run.serve(watch)
@@ -110,19 +110,13 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
         assert [line[0] for line in ledger] == ["began", "spent"], ledger
 
 
-@pytest.mark.parametrize("given", ["folder", "scenario"])
 def test_the_commands_run_a_scenario_as_processes(
-    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]], given: str
+    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    folder, file = tmp_path / "deployment", tmp_path / "scenario.toml"
-    words: tuple[str | Path, ...] = (file, "--workers", str(WORKERS), "--out", folder)
-    if given == "folder":
-        deploy(folder)
-        words = (folder,)
-    else:
-        file.write_text(Scenario.preset("trustless-digits-digital").with_overrides(*SETTINGS).to_toml())
+    folder = tmp_path / "deployment"
+    deploy(folder)
     airmix = ("-c", "from airmixml.cli.main import main; main()")
-    server = start_python(*airmix, "server", *words, "--with-broker", "--deadline", "60", "--json")
+    server = start_python(*airmix, "server", folder, "--with-broker", "--deadline", "60", "--json")
     assert server.stderr is not None
     assert "holds the signing keys of 8 workers" in server.stderr.readline()
     assert "announcing" in server.stderr.readline()

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deploy_histories import analog_contract
 
 from airmixml.deploy.air import SumOnAir
-from airmixml.deploy.sigmf_files import paths_of, read_recording, write_recording
-from airmixml.errors import DataError
+from airmixml.deploy.sigmf_files import paths_of, read_recording, replayed, write_recording
+from airmixml.errors import DataError, ProtocolError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 
@@ -91,3 +92,21 @@ def test_a_place_that_cannot_be_written_gives_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         write_recording(tmp_path / "file" / "x", recording(1), "")
     assert paths_of(Path("a/b"))[0] == Path("a/b.sigmf-data")
+
+
+def test_a_recording_of_another_scenario_is_not_replayed() -> None:
+    contract = analog_contract()
+    sums = [SumOnAir((0, 2), np.ones(each.numbers, dtype=np.complex64)) for each in contract.kinds]
+    assert [(each.number, each.kind, each.present) for each in replayed(contract, sums)] == [
+        (0, 0, (0, 2)),
+        (1, 1, (0, 2)),
+    ]
+    with pytest.raises(ProtocolError, match="recording: has no sum of slot 1"):
+        replayed(contract, sums[:1])
+    for wrong in (
+        SumOnAir((0, 99), sums[0].samples),
+        SumOnAir((), sums[0].samples),
+        SumOnAir((0,), sums[0].samples[1:]),
+    ):
+        with pytest.raises(ProtocolError, match="recording: slot 0 has"):
+            replayed(contract, [wrong, sums[1]])

@@ -1,4 +1,4 @@
-"""What a server shows of its run: in events and on its status page, in a real browser too."""
+"""What a server shows of its run on its status page, in a real browser too."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 import numpy as np
 import pytest
 from deploy_histories import WORKERS, keys, small_contract
+from one_process import carry
 
 from airmixml.deploy.compiling import data_of
-from airmixml.deploy.endpoint import DESCRIPTION, DeployError, Endpoint
-from airmixml.deploy.events import Events
+from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.server import Server, carry
+from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Status
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.trial import ROWS, EventReader, deal_rows
+from airmixml.deploy.trial import ROWS, deal_rows
 from airmixml.deploy.worker import Device
 from airmixml.explore.server import serving_status
 from airmixml.streams import Streams
@@ -67,41 +67,41 @@ def devices(server: Server) -> dict[int, Device]:
     return {number: Device(number, contract, key, vector, Spending(contract)) for number, key in enumerate(signing)}
 
 
-def watching(server: Server, clock: Clock, events: Events | None = None, endpoint: Endpoint = SERVER) -> Status:
-    return Status(endpoint, 10.0, lambda sums: 0.5 + len(sums) / 10, lambda line: None, events or Events(None), clock)
+def watching(clock: Clock, endpoint: Endpoint = SERVER, log: Callable[[str], None] = lambda line: None) -> Status:
+    return Status(endpoint, 10.0, lambda sums: 0.5 + len(sums) / 10, log, clock)
 
 
 def test_a_worker_is_silent_when_it_lets_a_deadline_pass_and_alive_when_it_is_heard(
     server: Server, clock: Clock
 ) -> None:
-    status, others = watching(server, clock), devices(server)
+    status, others = watching(clock), devices(server)
     hellos = [others[number].hello() for number in range(WORKERS)]
     status(server, hellos)
-    assert status.plain()["alive"] == WORKERS
+    assert status.plain["alive"] == WORKERS
     (order,) = server.asking()
     server.handle([answer for number in range(1, WORKERS) for answer in others[number].handle(order.message)])
     clock.now = 9.0
     status(server, [])
-    assert status.plain()["alive"] == WORKERS, "its deadline has not passed"
+    assert status.plain["alive"] == WORKERS, "its deadline has not passed"
     clock.now = 11.0
     status(server, [])
-    told = status.plain()
+    told = status.plain
     assert [each["alive"] for each in told["endpoints"]] == [0, *[1] * (WORKERS - 1)]
     assert [each["waited_for"] for each in told["endpoints"]] == [1, *[0] * (WORKERS - 1)]
     clock.now = 12.0
     status(server, hellos[:1])
-    assert status.plain()["alive"] == WORKERS
+    assert status.plain["alive"] == WORKERS
 
 
 def test_all_workers_behind_a_gateway_are_heard_by_one_of_them_and_counted(server: Server, clock: Clock) -> None:
-    status = watching(server, clock, endpoint=Endpoint("server", "127.0.0.1", 4000, WORKERS, gateways=2))
+    status = watching(clock, Endpoint("server", "127.0.0.1", 4000, WORKERS, gateways=2))
     status(server, [devices(server)[0].hello()])
-    first, second = status.plain()["endpoints"]
+    first, second = status.plain["endpoints"]
     assert (first["workers"], first["alive"], first["name"]) == (WORKERS // 2, WORKERS // 2, "gateway-0")
     assert (second["alive"], second["heard_seconds"]) == (0, None)
 
 
-def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock, tmp_path: Path) -> None:
+def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock) -> None:
     from airmixml.workers.payloads import Broadcast
 
     kind = server.contract.kinds[1]
@@ -113,44 +113,20 @@ def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock, tmp_
         link=server.contract.plan.score_link,
     )
     server._tell = lambda sums: told
-    status = watching(server, clock, Events(tmp_path / "events", clock))
+    lines: list[str] = []
+    status = watching(clock, log=lines.append)
     status(server, [])
-    before = status.plain()
+    before = status.plain
     assert (before["rounds_done"], before["rounds_planned"], before["phase"]) == (0, 2, "announcing")
     assert before["spent"] == 0.0
     carry(server, devices(server))
     clock.now = 2.5
     status(server, [])
-    after = status.plain()
+    after = status.plain
     contract = server.contract
     assert after["spent"] == pytest.approx(sum(each.cost for each in contract.kinds) / contract.budget)
     assert (after["rounds_done"], after["phase"], after["accuracy"]) == (2, "over", [0.6, 0.7])
-    assert after["present"] == [WORKERS, WORKERS]
-    lines = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines() if line]
-    assert [each["event"] for each in lines] == ["started", "phase", "sum", "sum", "phase"]
-    assert [each["seconds"] for each in lines] == [0.0, 0.0, 2.5, 2.5, 2.5]
-    assert lines[2]["workers"] == list(range(WORKERS))
-
-
-def test_events_survive_a_process_that_is_killed_while_it_writes(tmp_path: Path, clock: Clock) -> None:
-    path = tmp_path / "events"
-    reader = EventReader(path, origin=-1.0)
-    assert list(reader.new()) == []
-    Events(path, clock).note("frame", round=0)
-    assert [(each["event"], each["seconds"]) for each in reader.new()] == [("started", 1.0), ("frame", 1.0)]
-    with path.open("a") as file:
-        file.write('{"seconds": 3, "event": "fra')
-    assert list(reader.new()) == []
-    clock.now = 5.0
-    again = Events(path, clock)
-    clock.now = 6.0
-    again.note("frame", round=1)
-    assert [(each["event"], each["seconds"]) for each in reader.new()] == [("started", 6.0), ("frame", 7.0)]
-
-
-def test_a_file_of_events_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DeployError, match=r"--events .*missing.*: cannot be written"):
-        Events(tmp_path / "missing" / "events")
+    assert lines == ["round 0: announcing", "all rounds are over"]
 
 
 @pytest.mark.parametrize("gateways", [0, 2])
@@ -161,7 +137,7 @@ def test_rows_are_dealt_as_a_simulation_deals_them(tmp_path: Path, gateways: int
     for name in endpoint.names:
         own = tmp_path / ("gateways" if gateways else "devices") / name
         own.mkdir(parents=True)
-        (own / DESCRIPTION).write_text(Endpoint(name, "127.0.0.1", 4000, WORKERS, gateways).text())
+        Endpoint(name, "127.0.0.1", 4000, WORKERS, gateways).write(own)
     assert deal_rows(scenario, dataset, tmp_path, endpoint) == [5] * WORKERS
     holdings = deploy(scenario.workers, dataset, Streams(scenario.seed)).holdings
     assert holdings is not None
@@ -182,8 +158,6 @@ def told_by_a_server() -> dict[str, Any]:
 
     return {
         "name": "<b>trial</b>",  # a scenario's name is a user's
-        "run": "0123456789abcdef",
-        "seconds": 12.0,
         "round": 2,
         "attempt": 1,
         "phase": "sending",
@@ -196,7 +170,6 @@ def told_by_a_server() -> dict[str, Any]:
         "epsilon": 10.0,
         "delta": 1e-5,
         "accuracy": [0.817, 0.733],
-        "present": [16, 15],
         "failure": "",
         "endpoints": [
             *(endpoint(number) for number in range(15)),
@@ -207,7 +180,7 @@ def told_by_a_server() -> dict[str, Any]:
 
 def test_the_status_page_is_guarded_as_the_explorer_is() -> None:
     links: list[str] = []
-    with serving_status(told_by_a_server, 0, links.append):
+    with serving_status(told_by_a_server, links.append):
         page = links[0].partition("?")[0]
         with pytest.raises(HTTPError, match="403") as refused:
             urlopen(f"{page}api/status")
@@ -230,7 +203,7 @@ def test_the_page_in_a_browser(width: int, dark: bool) -> None:
         pytest.skip(kit.why_no_browser())
     state = told_by_a_server()
     with (
-        serving_status(lambda: state, 0, lambda link: None) as new_link,
+        serving_status(lambda: state, lambda link: None) as new_link,
         kit.open_browser(width, 800, dark=dark) as browser,
     ):
         browser.get(new_link(lambda: None))
@@ -241,7 +214,7 @@ def test_the_page_in_a_browser(width: int, dark: bool) -> None:
         kit.wait_until(lambda: "15 of 16" in text("#facts"), "the facts")
         assert text("#name") == "<b>trial</b>"
         assert text("#verdict") == "Round 2, attempt 1: sending."
-        for fact in ("2 of 5", "the last with 15 workers", "31 %", "epsilon 10, delta 1e-5", "73.3 %"):
+        for fact in ("2 of 5", "31 %", "epsilon 10, delta 1e-5", "73.3 %"):
             assert fact in text("#facts")
         assert text("[data-name=worker-15]") == "worker-15silent9.5 %14 s ago"
         assert browser.execute_script("return document.querySelectorAll('#accuracy circle').length") == 2

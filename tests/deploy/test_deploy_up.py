@@ -1,4 +1,4 @@
-"""``airmix deploy up`` as a person calls it: real processes over mutual TLS, a kill, a replay, nothing left behind."""
+"""``airmix deploy up`` as a person calls it: real processes over mutual TLS, a kill, nothing left behind."""
 
 from __future__ import annotations
 
@@ -58,7 +58,18 @@ def wait_until(is_so: Callable[[], Any], what: str) -> None:
 def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """What a trial of 8 workers printed, and its folder."""
     folder = tmp_path_factory.mktemp("up") / "system"
-    words = ("deploy", "up", "--workers", str(WORKERS), "--rounds", "2", "--deadline", "30", "--out", str(folder))
+    words = (
+        "deploy",
+        "up",
+        "--workers",
+        str(WORKERS),
+        "--set",
+        "learner.rounds=2",
+        "--deadline",
+        "30",
+        "--out",
+        str(folder),
+    )
     command = [sys.executable, "-m", "airmixml", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
     assert done.returncode == 0, done.stderr
@@ -77,14 +88,9 @@ def test_every_round_is_a_sum_that_names_its_workers(trial: tuple[dict[str, Any]
     assert told["accuracy"] == told["rounds"][-1]["accuracy"]
 
 
-def test_a_worker_is_killed_in_a_round_and_refuses_an_old_order_after_it(trial: tuple[dict[str, Any], Path]) -> None:
+def test_a_worker_is_killed_in_a_round_and_begins_no_round_twice(trial: tuple[dict[str, Any], Path]) -> None:
     told, folder = trial
-    (killed,), (replayed,), refused = told["killed"], told["replayed"], told["refused"]
-    assert killed["worker"] == replayed["worker"] == refused[0]["worker"]
-    assert killed["seconds"] < replayed["seconds"] <= refused[0]["seconds"]
-    assert refused[0]["round"] == 0
-    assert "began it before" in refused[0]["reason"]
-    ledger = ledger_of(folder / "devices" / killed["worker"] / "ledger")
+    ledger = ledger_of(folder / "devices" / told["killed"] / "ledger")
     names = [tuple(line[1:4]) for line in ledger if line[0] == "began"]
     assert len(names) == len(set(names)), "no round is begun twice under one name, also after a restart"
 
@@ -117,18 +123,9 @@ def test_the_model_predicts_rows_that_no_worker_held(trial: tuple[dict[str, Any]
         load_metrics(folder / "server")
 
 
-def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
-    from PIL import Image
-
-    with Image.open(trial[0]["picture"]) as picture:
-        assert picture.width > 800
-        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}
-    assert (200, 64, 47) in colours, "the kill is red"
-
-
 def test_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_path: Path) -> None:
     (tmp_path / "runs" / "deploy-trustless-wine").mkdir(parents=True)
-    words = ("--workers", str(WORKERS), "--rounds", "0", "--no-kill", "--deadline", "30")
+    words = ("--workers", str(WORKERS), "--set", "learner.rounds=0", "--no-kill", "--deadline", "30")
     command = start_python("-m", "airmixml", "deploy", "up", *words)
     out, err = command.communicate(timeout=LAST_RESORT)
     assert command.returncode == 0, err
@@ -151,6 +148,7 @@ def test_all_processes_end_with_the_command(how: signal.Signals, start_python: S
     assert command.returncode == (130 if how is signal.SIGINT else -9)
     wait_until(lambda: children_of(folder) == [], "the end of all processes")
     assert "Traceback" not in err
+    assert folder.exists() == (how is signal.SIGKILL), "what was interrupted can be repeated"
 
 
 def test_what_cannot_be_deployed_is_refused_before_anything_is_written(airmix: Any, tmp_path: Path) -> None:
@@ -158,7 +156,6 @@ def test_what_cannot_be_deployed_is_refused_before_anything_is_written(airmix: A
         (("--preset", "paper-iris"), "privacy.noise"),
         (("--workers", "0"), "--workers = 0: must be from 1"),
         (("--deadline", "0"), "--deadline = 0: must be above 0"),
-        (("--rounds", "-1"), "learner.rounds"),
     ):
         done = airmix("deploy", "up", *words)
         assert (done.returncode, done.stdout) == (2, ""), words

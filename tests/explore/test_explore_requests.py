@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from airmixml.explore.guard import Guard
 
 JSON = {"content-type": "application/json"}
-POSTED = ("/api/design", "/api/watch", "/api/runs", "/api/runs/x/cancel", "/api/runs/x/resume", "/api/runs/x/forget")
+POSTED = ("/api/design", "/api/watch", "/api/runs", "/api/runs/x/cancel", "/api/runs/x/resume")
 DEEP = '{"overrides": ' * 5000 + "1" + "}" * 5000
 
 

@@ -57,7 +57,7 @@ def test_a_run_is_that_of_the_command_line(book: RunBook, tmp_path: Path) -> Non
     assert len(told["curve"]["score"]) == 40
     assert told["curve"]["score"][-1] == pytest.approx(alone.accuracy.final)
     assert told["facts"]["epsilon"] == alone.privacy[0].epsilon
-    assert "figures/overview.png" in told["files"]
+    assert told["report"]
 
 
 @pytest.fixture
@@ -120,15 +120,12 @@ def test_a_run_of_another_process_is_left_alone_and_a_killed_one_can_be_resumed(
 
 
 @pytest.mark.long
-def test_a_run_that_fails_says_why_and_is_forgotten(book: RunBook) -> None:
+def test_a_run_that_fails_says_why(book: RunBook) -> None:
     name = book.start(Scenario.preset("paper-iris").with_overrides("privacy.accountant=gdp"))
     told = wait_for(book, name, "failed")
     assert told["line"]
     assert "\n" not in told["line"]
-    assert not told["resumable"]
-    book.forget(name)
-    assert book.listed() == []
-    assert list((book.folder / NOTES).iterdir()) == []
+    assert told["resumable"]
 
 
 @pytest.mark.usefixtures("idle_runs")

@@ -109,7 +109,7 @@ def test_no_file_is_read_through_a_link(client: TestClient, tmp_path: Path, outs
     (folder / "learning_curve.csv").symlink_to(outside / "curve.csv")
     (folder / "report.html").symlink_to(outside / "secret.png")
     told = client.get("/api/runs/x").json()
-    assert told["files"] == []
+    assert not told["report"]
     assert told["curve"]["score"] == []
     client.follow_redirects = True
     for place in ("figures/secret.png", "report.html"):
@@ -138,7 +138,7 @@ def test_linked_notes_are_neither_read_nor_removed(tmp_path: Path, outside: Path
         (outside / name).write_text("airmix: error: a secret\n")
     (tmp_path / "runs" / NOTES).symlink_to(outside)
     book = RunBook(tmp_path / "runs")
-    for act in (lambda: book.forget("mine"), lambda: book.start(Scenario.preset("paper-iris"))):
+    for act in (lambda: book.resume("mine"), lambda: book.start(Scenario.preset("paper-iris"))):
         with pytest.raises(AirMixError, match="is a link"):
             act()
     rows = book.listed()

@@ -109,16 +109,7 @@ def test_everything_with_a_name_explains_itself(page: Any, preset: str) -> None:
     assert page.execute_script(silent, "#run label, #runs thead th, #compare tbody th") == []
 
 
-def test_controls_that_do_not_apply_are_hidden_and_choices_are_words(page: Any) -> None:
-    kit.go_to(page, "run")
-    assert page.find_element(By.ID, "epochs").is_displayed()
-    kit.go_to(page, "design")
-    assert page.find_element(By.ID, "mixing-alpha").is_displayed()
-    kit.choose(page, "preset", "private-iris")
-    kit.wait_until(lambda: "private-iris: feasible" in text_of(page, "verdict"), "the design")
-    assert not page.find_element(By.ID, "mixing-alpha").is_displayed()  # equal shares have no spread
-    kit.go_to(page, "run")
-    assert not page.find_element(By.ID, "epochs").is_displayed()  # a closed form has no epochs
+def test_choices_are_words(page: Any) -> None:
     assert "privacy target" in text_of(page, "mixing-power")
     assert not [word for word in text_of(page, "workers-encoder").split() if "FILE" in word]
 

@@ -12,15 +12,13 @@ from airmixml.cli.deploy_up import set_up, up_command
 from airmixml.cli.process import raise_when_interrupted
 from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
+from airmixml.wording import plural
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
 app.command("up")(up_command)
 
 Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
 Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
-EventsFile = Annotated[
-    Path | None, Option(help="File to append what it does to, as lines of JSON.", show_default=False)
-]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class EndpointOptions:
         light.FOLDER
     )
     patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = light.PATIENCE_SECONDS
-    events: EventsFile = None
     show_values: Annotated[
         bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
     ] = False
@@ -64,11 +61,16 @@ def init_command(
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     scenario = chosen.settled(data_dir=data_dir)
-    from airmixml.deploy.compiling import Owner
-
-    owner = Owner(epsilon=epsilon, spare=spare)
     *_, server = set_up(
-        scenario, out, workers or scenario.workers.count, gateways, owner, port, data_dir=data_dir, enrolled=enrolled
+        scenario,
+        out,
+        workers or scenario.workers.count,
+        gateways,
+        port,
+        epsilon=epsilon,
+        spare=spare,
+        data_dir=data_dir,
+        enrolled=enrolled,
     )
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
@@ -106,18 +108,7 @@ def key_command(
 
 
 def server_command(
-    place: Annotated[
-        Path | None,
-        Argument(
-            metavar="SCENARIO|FOLDER",
-            help="Folder that `airmix deploy init` wrote, or a scenario file to make one of.",
-            show_default=False,
-        ),
-    ] = None,
-    preset: options.Preset = None,
-    out: Annotated[Path, Option(help="With a scenario: folder to create.")] = light.FOLDER,
-    workers: Workers = 0,
-    gateways: Gateways = 0,
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
     with_broker: Annotated[
         bool, Option("--with-broker", help="Start the broker (mosquitto) too, and end it with the server.")
     ] = False,
@@ -127,32 +118,29 @@ def server_command(
     status: Annotated[
         bool, Option("--status", help="Serve a status page to this machine while the run goes on; prints its link.")
     ] = False,
-    events: EventsFile = None,
+    record: Annotated[
+        Path | None, Option(help="Analog frames: SigMF recording to write received sums to.", show_default=False)
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        Option(help="Analog frames: SigMF recording to learn from, instead of workers.", show_default=False),
+    ] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Order rounds from workers, add up what they send, and learn from the sums.
 
-    With a scenario it sets up the deployment first, as `airmix deploy init` does. Everything that it accepts is in its
-    log (server/journal) before it goes on: repeat the command, with the folder, to resume.
+    Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
     """
     if not deadline > 0.0:
         raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
-    folder = out
-    if place is not None and place.is_dir():
-        if preset or workers or gateways:
-            raise ScenarioError(f"--preset, --workers, --gateways: are decided already for {place}; leave them out")
-        folder = place
-    else:
-        scenario = options.Chosen(place, preset).settled(data_dir=data_dir)
-        set_up(scenario, out, workers or scenario.workers.count, gateways, data_dir=data_dir)
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
-    from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract
-    from airmixml.deploy.events import Events, Lines
+    from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
     from airmixml.deploy.learning import Teacher
     from airmixml.deploy.processes import Broker
     from airmixml.deploy.server_process import Status, Timing, open_server, run_server
+    from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
     from airmixml.errors import ProtocolError
     from airmixml.explore.server import serving_status
     from airmixml.runs.model_files import save_deployed
@@ -162,37 +150,50 @@ def server_command(
 
     log, own = Lines(SERVER_NAME), folder / SERVER_NAME
     contract = load_contract(own)
+    if (record or replay) and not contract.on_air:
+        raise ScenarioError("--record, --replay: this deployment has no analog frames; leave them out")
     dataset = data_of(contract.plan, data_dir)
-    teacher = Teacher(contract, dataset)
-    if held := held_keys(folder):
-        keys = f"keys of {held} workers" if held > 1 else "key of 1 worker"
-        print_error_line(
-            f"airmix server: WARNING: this machine holds the signing {keys}, below {folder}, so that it can play "
-            f"{'them' if held > 1 else 'it'}: fit for a trial, not for protection; see `airmix deploy key`"
-        )
+    teacher, failure, spent = Teacher(contract, dataset), "", 0.0
     raise_when_interrupted()
-    with Broker(folder) if with_broker else nullcontext():
-        server = open_server(folder, log, teacher.tell)
-        watch = Status(Endpoint.read(own), deadline, teacher.score, log, Events(events))
-        with serving_status(watch.plain, None, announce) if status else nullcontext():
-            run_server(folder, server, log, Timing(deadline=deadline), watch)
-    if server.failure and not server.sums:
-        raise ProtocolError(f"no round was completed: {server.failure}")
-    spent, accuracy = contract.share(max(server.spent.values())), teacher.score(server.sums)
+    if replay is not None:
+        sums = replayed(contract, read_recording(replay))
+        scores = [teacher.score(sums[: count + 1]) for count in range(len(sums))]
+    else:
+        if held := held_keys(folder):
+            print_error_line(
+                f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
+                f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
+            )
+        with Broker(folder) if with_broker else nullcontext():
+            server = open_server(folder, log, teacher.tell)
+            watch = Status(Endpoint.read(own), deadline, teacher.score, log)
+            with serving_status(lambda: watch.plain, announce) if status else nullcontext():
+                run_server(folder, server, log, Timing(deadline=deadline), watch)
+        sums, scores, failure = server.sums, watch.scores, server.failure
+        spent = contract.share(max(server.spent.values()))
+    if failure and not sums:
+        raise ProtocolError(f"no round was completed: {failure}")
+    if record is not None:
+        heard = [each.on_air for each in sums if each.on_air is not None]
+        write_recording(record, heard, f"{contract.plan.title}: sums of an emulated air")
     result: dict[str, Any] = {
-        "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
+        "rounds": [
+            {"round": each.number, "workers": list(each.present), "accuracy": score}
+            for each, score in zip(sums, scores, strict=True)
+        ],
         "budget_spent": spent,
         "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-        "accuracy": accuracy,
-        "failure": server.failure,
+        "promise": contract.promise,
+        "accuracy": scores[-1],
+        "failure": failure,
     }
-    save_deployed(teacher.learned(server.sums).model, dataset, own, contract.plan, result)
-    scored = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % on the test rows"
+    save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
+    scored = "" if scores[-1] is None else f"; accuracy {100 * scores[-1]:.1f} % on the test rows"
     show(
         as_json,
         {"folder": str(folder), **result},
-        *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
-        f"{own / 'model.npz'}: learned from {len(server.sums)} rounds{scored}",
+        *(f"round {each.number}: the sum of {len(each.present)} workers" for each in sums),
+        f"{own / 'model.npz'}: learned from {len(sums)} rounds{scored}",
         f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )
 

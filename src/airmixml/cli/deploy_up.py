@@ -1,9 +1,11 @@
-"""``airmix deploy up``: a whole deployment on this machine, with a kill, a replay and a picture."""
+"""``airmix deploy up``: a whole deployment on this machine, in which a worker is killed."""
 
 import itertools
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
@@ -17,13 +19,9 @@ from airmixml.wording import duration
 
 if TYPE_CHECKING:
     from airmixml.data import DataSet
-    from airmixml.deploy.compiling import Owner
-    from airmixml.deploy.contract import Contract
     from airmixml.deploy.endpoint import Endpoint
-    from airmixml.deploy.trial import History
 
 PRESET: Final = "trustless-wine"
-_PICTURE: Final = "lanes.png"
 
 
 def set_up(
@@ -31,9 +29,10 @@ def set_up(
     out: Path,
     workers: int,
     gateways: int = 0,
-    owner: "Owner | None" = None,
     port: int = 0,
     *,
+    epsilon: float = 0.0,
+    spare: int = 0,
     data_dir: Path | None = None,
     enrolled: Path | None = None,
 ) -> "tuple[Scenario, DataSet, Endpoint]":
@@ -48,7 +47,7 @@ def set_up(
     raise_when_interrupted()
     server = create_deployment(
         out,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, epsilon=epsilon, spare=spare),
         workers=workers,
         gateways=gateways,
         port=port or free_ports(1)[0],
@@ -66,9 +65,6 @@ def set_up(
 def up_command(
     chosen: options.Chosen,
     workers: Annotated[int, Option(help="Number of workers, a process each.")] = 16,
-    rounds: Annotated[
-        int | None, Option(help="Rounds of gradients after the moments [default: the scenario's].", show_default=False)
-    ] = None,
     out: Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")] = None,
     kill: Annotated[
         bool, Option("--kill/--no-kill", help="Kill one worker in the middle of a round, and start it again.")
@@ -80,24 +76,20 @@ def up_command(
     """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
 
     Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
-    is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a model that
-    `airmix predict` reads, and a picture.
+    is killed and started again. Writes a model that `airmix predict` reads; where it is interrupted, nothing is left.
     """
-    from airmixml.deploy.trial import Trial, admit_attacker, deal_rows  # first: it names the extra that may be missing
+    import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
-    # isort: split
-    from airmixml.deploy.contract import Contract
-    from airmixml.deploy.lanes import draw_lanes
+    from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
-    from airmixml.storage.run_folder import RUNS_FOLDER
+    from airmixml.deploy.trial import ROWS, Trial, deal_rows
+    from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
     if not deadline > 0.0:
         raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
     if chosen.file is None and chosen.preset is None:
         chosen = replace(chosen, preset=PRESET)
-    if rounds is not None:
-        chosen = replace(chosen, assignments=[*(chosen.assignments or ()), f"learner.rounds={rounds}"])
     scenario = chosen.settled(data_dir=data_dir)
     first = RUNS_FOLDER / f"deploy-{scenario.name}"
     others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
@@ -105,88 +97,37 @@ def up_command(
     if out is None and folder != first:
         print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
     planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
-    rows = deal_rows(planned, dataset, folder, server, data_dir)
-    contract = Contract.load(folder / "contract.json")
-    admit_attacker(folder, contract.run)
-    more = () if data_dir is None else ("--data-dir", data_dir)
-    trial = Trial(folder, deadline=deadline, kill=kill, more=more)
-    history = trial.run(_Lines())
-    draw_lanes(history, f"{planned.name}: {workers} workers over mutual TLS; {contract.promise}", folder / _PICTURE)
-    result = _result(history, contract, folder, rows)
-    show(as_json, result, *_told(result, history))
 
+    def say(line: str) -> None:
+        print_error_line(f"airmix: {command_seconds():5.1f} s  {line}")
 
-class _Lines:
-    """Writes what happens, a line for each round, kill and refusal."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def __call__(self, history: "History") -> None:
-        told = [
-            (each["seconds"], f"round {each['round']}: begins") for each in history.phases if each["phase"] != "over"
-        ]
-        for lane in history.lanes.values():
-            told += [(at, f"{lane.name}: killed") for at in lane.killed]
-            told += [(first, f"{lane.name}: started again") for first, *_ in lane.alive[1:]]
-            told += [(each["seconds"], f"{lane.name}: refuses: {each['reason']}") for each in lane.refusals]
-        for at, line in sorted(told):
-            if line not in self._said:
-                self._said.add(line)
-                print_error_line(f"airmix: {at:5.1f} s  {line}")
-
-
-def _result(history: "History", contract: "Contract", folder: Path, rows: list[int]) -> dict[str, Any]:
-    lanes = history.lanes.values()
-    return {
-        "folder": str(folder),
-        "model": str(folder / "server"),
-        "rows": str(next(folder.glob("*/*/rows.npz"))),  # of some worker
-        "picture": str(folder / _PICTURE),
-        "workers": history.workers,
-        "rows_per_worker": [min(rows), max(rows)],
-        "rounds": [{name: each[name] for name in ("round", "workers", "accuracy", "seconds")} for each in history.sums],
-        "accuracy": history.sums[-1]["accuracy"] if history.sums else None,
-        "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-        "promise": contract.promise,
-        "spent": max(lane.spent for lane in lanes),
-        "killed": [{"worker": lane.name, "seconds": at} for lane in lanes for at in lane.killed],
-        "replayed": [{"worker": name, "round": number, "seconds": at} for at, name, number in history.replayed],
-        "refused": [
-            {"worker": lane.name, "round": each["round"], "reason": each["reason"], "seconds": each["seconds"]}
-            for lane in lanes
-            for each in lane.refusals
-        ],
-        "failure": history.phases[-1].get("failure", "") if history.phases else "",
-        "seconds": command_seconds(),
-    }
-
-
-def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
-    least, most = result["rows_per_worker"]
-    scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in result["rounds"]]
+    try:
+        rows = deal_rows(planned, dataset, folder, server, data_dir)
+        more = () if data_dir is None else ("--data-dir", data_dir)
+        killed = Trial(folder, say, deadline=deadline, more=more).run(kill=kill)
+    except KeyboardInterrupt:  # the same command can be given again
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
+    result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
+    each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
+    scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in found["rounds"]]
     table = Table(
-        title=f"{result['workers']} workers with {least} to {most} rows each"
-        if most > least
-        else f"{result['workers']} workers with {'a row' if most == 1 else f'{most} rows'} each",
-        columns=("round", "workers in the sum", "accuracy after it", "at"),
+        title=f"{workers} workers; rows of each: {each_has}",
+        columns=("round", "workers in the sum", "accuracy after it"),
         rows=tuple(
-            (str(each["round"]), str(len(each["workers"])), score, f"{each['seconds']:.1f} s")
-            for each, score in zip(result["rounds"], scores, strict=True)
+            (str(each["round"]), str(len(each["workers"])), score)
+            for each, score in zip(found["rounds"], scores, strict=True)
         ),
     )
-    lines = [f"{each['worker']} was killed at {each['seconds']:.1f} s and started again" for each in result["killed"]]
-    lines += [
-        f"{each['worker']} refused the order of round {each['round']}, replayed at {at:.1f} s: {each['reason']}"
-        for at, name, number in history.replayed
-        for each in result["refused"]
-        if (each["worker"], each["round"]) == (name, number)
-    ]
-    return [
+    own = folder / SERVER_NAME
+    show(
+        as_json,
+        result,
         table,
-        *lines,
-        f"no worker has spent more than {100 * result['spent']:.1f} % of its budget; promised for all of it: "
-        f"{result['promise']}",
-        f"{duration(result['seconds'])}; picture in {result['picture']}; predict, here rows it learned from: "
-        f"airmix predict {result['model']} {result['rows']} --score",
-    ]
+        *([f"{killed} was killed and started again"] if killed else []),
+        f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
+        f"{found['promise']}",
+        f"{duration(result['seconds'])}; predict, here rows it learned from: airmix predict {own} "
+        f"{next(folder.glob(f'devices/*/{ROWS}'))} --score",
+    )

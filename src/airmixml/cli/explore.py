@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def explore_command(
-    port: Annotated[
-        int | None, Option(help="Port of the page [default: the next free one from 8750 on].", show_default=False)
-    ] = None,
+    port: Annotated[int, Option(help="Port of the page (0: any free one).")] = 0,
     runs: Annotated[Path, Option(help="Folder of runs to show and to start runs in.")] = Path("runs"),
     no_browser: Annotated[bool, Option("--no-browser", help="Print the link without opening a browser.")] = False,
 ) -> None:
@@ -26,7 +24,7 @@ def explore_command(
     The page is served to this machine alone, and to the browser that used the printed link, which works once: press
     Enter for another. Ctrl-C ends it and interrupts the runs that it started, which can be resumed.
     """
-    if port is not None and not 0 <= port <= 65535:
+    if not 0 <= port <= 65535:
         raise ScenarioError(f"--port = {port}: must be from 0 to 65535 (0: any free one)")
     if runs.exists() and not runs.is_dir():
         raise ScenarioError(f"--runs {runs}: is not a folder; choose another")

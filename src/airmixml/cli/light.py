@@ -13,7 +13,7 @@ from typing import Any, Final
 COMMANDS: Final = ("worker", "gateway")
 FOLDER: Final = Path("deployment")
 PATIENCE_SECONDS: Final = 600.0
-_OPTIONS: Final[dict[str, Any]] = {"--data": Path, "--id": str, "--folder": Path, "--patience": float, "--events": Path}
+_OPTIONS: Final[dict[str, Any]] = {"--data": Path, "--id": str, "--folder": Path, "--patience": float}
 
 
 def answer_light(arguments: Sequence[str]) -> int | None:
@@ -39,7 +39,6 @@ def run(
     name: str,
     folder: Path = FOLDER,
     patience: float = PATIENCE_SECONDS,
-    events: Path | None = None,
     *,
     show_values: bool = False,
 ) -> None:
@@ -48,7 +47,7 @@ def run(
     from airmixml.deploy.worker_process import run_workers
 
     raise_when_interrupted()
-    run_workers(folder, name, data, patience, show_values=show_values, events=events)
+    run_workers(folder, name, data, patience, show_values=show_values)
 
 
 def _read(words: Sequence[str]) -> dict[str, Any] | None:

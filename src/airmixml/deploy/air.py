@@ -3,23 +3,21 @@
 The server opens a slot with the workers that may send, and closes it. Each sends one signed SAMPLES message: its
 signature under the FRAME message that tells the server the digest of its samples, then these, as little-endian
 complex64. When all have come or the server closes the slot, the sum goes to the server with what proves who is in it;
-absent workers are silent. A frame that comes later never enters, nor does a second one of
-the same worker. ``EmulatedAir`` does no I/O; ``serve`` runs one on ZeroMQ sockets. The hub hears every frame by itself,
-which no antenna does: the receiver's noise hides nobody here.
+absent workers are silent. A frame that comes later never enters, nor does a second one of the same worker.
+``EmulatedAir`` does no I/O; ``air_link`` runs one on ZeroMQ sockets. The hub hears every frame by itself, which no
+antenna does: the receiver's noise hides nobody here.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.wire import (
     AIR,
-    HEADER,
     LARGEST_BODY,
     RUN_OVER,
     SERVER,
@@ -37,16 +35,12 @@ Samples = NDArray[np.complex64]
 MOST_WORKERS: Final = 4096
 """Of a slot: float32 adds up so many frames on a grid of 12 bits without rounding."""
 
-_LOUDEST: Final = float(np.finfo(np.float32).max) / (2 * MOST_WORKERS)  # so that every sum is finite
 _SAMPLE_BYTES: Final = 8
 _OPENING: Final = struct.Struct(">II")
 _COUNT: Final = struct.Struct(">I")
 _IDENTITY_BYTES: Final = 8
 _DIGEST_BYTES: Final = 32
 _PROOF_BYTES: Final = _DIGEST_BYTES + SIGNATURE_BYTES
-_FRAMES_QUEUED: Final = 4  # of each worker
-_LINGER_MILLISECONDS: Final = 2000
-_SEND_MILLISECONDS: Final = 10_000
 
 
 class Opening(NamedTuple):
@@ -143,10 +137,9 @@ class Runtime(Protocol):
 
 
 class Adder:
-    """Adds up in NumPy, and the noise of a receiver, ``noise_watts`` per complex sample; nobody hides behind it."""
+    """Adds up in NumPy."""
 
-    def __init__(self, inputs: int = MOST_WORKERS, noise_watts: float = 0.0) -> None:
-        self._noise_watts, self._random = noise_watts, np.random.default_rng()
+    def __init__(self, inputs: int = MOST_WORKERS) -> None:
         self._total = np.zeros(0, dtype=np.complex128)
 
     def begin(self, samples: int, seats: int) -> None:
@@ -156,17 +149,14 @@ class Adder:
         self._total += frame
 
     def finish(self) -> Samples:
-        if self._noise_watts:
-            parts = self._random.standard_normal((2, len(self._total)))
-            self._total += np.sqrt(self._noise_watts / 2.0) * (parts[0] + 1j * parts[1])
         return self._total.astype(np.complex64)
 
     def close(self) -> None:
         """Nothing was started."""
 
 
-MakeRuntime = Callable[[int, float], Runtime]
-"""Starts what adds up the frames of so many workers, with so much noise of the receiver in watts per sample."""
+MakeRuntime = Callable[[int], Runtime]
+"""Starts what adds up the frames of so many workers."""
 
 
 class EmulatedAir:
@@ -178,9 +168,9 @@ class EmulatedAir:
         server_key: that of the server.
         signing_key: the air's own.
         runtime: what adds up.
-        gains: power gain of each worker's channel, in their order; 1 where there are none.
-        loudest: sample as received that a frame of so many samples may have, see ``baseband.loudest_samples``; where
-            there are none, it takes all whose sum is finite.
+        loudest: sample that a frame of so many samples may have, see ``baseband.loudest_samples``; others are none of
+            the run.
+        noise_watts: power of the receiver's noise per complex sample, behind which nobody hides.
     """
 
     def __init__(
@@ -190,26 +180,18 @@ class EmulatedAir:
         server_key: bytes,
         signing_key: bytes,
         runtime: Runtime,
-        gains: Sequence[float] = (),
-        loudest: Mapping[int, float] | None = None,
+        loudest: Mapping[int, float],
+        noise_watts: float = 0.0,
     ) -> None:
         self._run, self._signing_key, self._runtime = run, signing_key, runtime
-        self._amplitudes = np.sqrt(gains)
-        self._loudest = loudest or {}
-        self._longest = SIGNATURE_BYTES + _SAMPLE_BYTES * max(self._loudest) if self._loudest else LARGEST_BODY
+        self._loudest, self._noise_watts, self._random = loudest, noise_watts, np.random.default_rng()
         self.is_over = False
         self._keys = {**directory, SERVER: server_key}
         self._name = (-1, 0)  # of the last slot that was opened: round, attempt
         self._opening: Opening | None = None  # of the slot that is open
         self._awaited: set[int] = set()  # workers without whom the slot is not full
         self._present: dict[int, bytes] = {}  # the proof of each frame in the sum
-        self._early: dict[int, Message] = {}  # of each worker the latest frame that overtook its opening
         self._said = Opening(0, 0, ()), Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
-
-    @property
-    def name(self) -> tuple[int, int]:
-        """Round and attempt of the last slot that was opened."""
-        return self._name
 
     def handle(self, content: bytes) -> list[Message]:
         """Take a message; return the sum if it was the last that was missing. Refused messages change nothing."""
@@ -217,8 +199,6 @@ class EmulatedAir:
         ends = message.type is Type.OVER and message.sender == SERVER
         if not (ends or message.type is Type.SAMPLES) or message.run != self._run:
             raise ProtocolError(f"{message.type.name} of another run or kind is dropped")
-        if message.sender != SERVER and len(message.body) > self._longest:
-            raise ProtocolError(f"SAMPLES of {len(message.body)} bytes: must have {self._longest} at most; dropped")
         key = self._keys.get(message.sender)
         if key is None or not message.is_signed_by(key):
             raise ProtocolError(f"SAMPLES of worker {message.sender}: not signed by a member of the run; dropped")
@@ -240,7 +220,12 @@ class EmulatedAir:
             return []
         self._opening = None
         present = tuple(sorted(self._present))
-        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
+        samples = self._runtime.finish()
+        if self._noise_watts:
+            parts = self._random.standard_normal((2, len(samples)))
+            noise = np.sqrt(self._noise_watts / 2.0) * (parts[0] + 1j * parts[1])
+            samples = (samples.astype(np.complex128) + noise).astype(np.complex64)
+        total = SumOnAir(present, samples, tuple(self._present[each] for each in present))
         said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
         self._said = self._said[0], said
         return [said]
@@ -258,16 +243,12 @@ class EmulatedAir:
         if not opening.waits:  # it waited for an air that was started again, and has no frame
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: is not open and cannot be closed; open it first")
         unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
-        if unknown:
-            raise ProtocolError(f"opening names worker {unknown[0]}, which is none of the run")
+        if unknown or opening.samples not in self._loudest:
+            raise ProtocolError("opening names a worker or a number of samples that is none of the run")
         self._runtime.begin(opening.samples, len(opening.workers))
         self._name, self._opening, self._present, self._said = name, opening, {}, (opening, said)
         self._awaited = set(opening.workers)
-        waiting, self._early = list(self._early.values()), {}
-        for early in waiting:
-            with suppress(ProtocolError):  # of one that this slot has no place for
-                self._add(early)
-        return self._sum_of_all()
+        return []
 
     def _sum_of_all(self) -> list[Message]:
         """Return the sum if nobody is missing."""
@@ -275,11 +256,8 @@ class EmulatedAir:
 
     def _add(self, message: Message) -> None:
         name, opening, sender = (message.round, message.attempt), self._opening, message.sender
-        if name > self._name:
-            # A worker's names rise: an earlier one that comes later was replayed, and what is lost is asked for again.
-            kept = self._early.get(sender, message)
-            self._early[sender] = message if name >= (kept.round, kept.attempt) else kept
-            return
+        if name > self._name:  # it is asked for again
+            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: overtook its opening")
         signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
         proof = sha256(frame).digest() + signed
         if name == self._name and self._present.get(sender) == proof:
@@ -298,76 +276,11 @@ class EmulatedAir:
         (said,) = SumOnAir((sender,), samples, (proof,)).acknowledgements(message).values()
         if not said.is_signed_by(self._keys[sender]):
             raise ProtocolError(f"frame of worker {sender} is not signed for the server, which would not take the sum")
-        received = samples.astype(np.complex128) * (self._amplitudes[sender] if len(self._amplitudes) else 1.0)
-        loudest, most = float(np.abs(received).max()), self._loudest.get(opening.samples, _LOUDEST)
+        loudest, most = float(np.abs(samples).max()), self._loudest[opening.samples]
         if loudest > most:  # it would swallow the others
             raise ProtocolError(
-                f"frame of worker {sender} for slot {name[0]}: has a sample of {loudest:.6g} as received, and may have "
-                f"{most:.6g} at most; it stays out"
+                f"frame of worker {sender} for slot {name[0]}: has a sample of {loudest:.6g}, and may have {most:.6g} "
+                "at most; it stays out"
             )
-        self._runtime.add(opening.workers.index(sender), received.astype(np.complex64))
+        self._runtime.add(opening.workers.index(sender), samples)
         self._present[sender] = proof
-
-
-def serve(air: EmulatedAir, frames: Any, sums: Any, *, log: Callable[[str], None]) -> None:
-    """Run an air on two ZeroMQ sockets, PULL for frames and PUSH for sums; one line in the log for what is refused.
-
-    It ends when the server says that the run is over.
-    """
-    while not air.is_over:
-        try:
-            for message in air.handle(frames.recv()):
-                send(sums, message)  # a server that is away asks again
-        except ProtocolError as problem:
-            log(str(problem))
-
-
-def bind(kind: str, address: str) -> tuple[Any, str]:
-    """Return a ZeroMQ socket, PUSH or PULL, bound to an address of this machine, and that address with its port."""
-    if address.endswith(":0"):
-        socket = _socket(kind, address, lambda made: made.bind_to_random_port(address[:-2]))
-        return socket, str(socket.last_endpoint.decode())
-    return _socket(kind, address, lambda made: made.bind(address)), address
-
-
-def connect(kind: str, address: str, workers: int = 1) -> Any:
-    """Return a ZeroMQ socket, PUSH or PULL, that connects to an address of this machine; it waits for who listens.
-
-    Frames of so many workers may wait in it.
-    """
-    return _socket(kind, address, lambda made: made.connect(address), workers)
-
-
-def send(socket: Any, message: Message) -> None:
-    """Send a message; refuse to wait forever for who should listen."""
-    import zmq
-
-    try:
-        socket.send(message.packed())
-    except zmq.Again:
-        address = socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        raise ProtocolError(
-            f"{address}: nobody took a message within {_SEND_MILLISECONDS // 1000} s; start what should listen there"
-        ) from None
-
-
-def _socket(kind: str, address: str, use: Callable[[Any], object], workers: int = 1) -> Any:
-    try:
-        import zmq
-    except ImportError:
-        raise ProtocolError("an emulated air needs pyzmq: pip install 'airmixml[deploy]'") from None
-    if not address.startswith(("tcp://127.0.0.1:", "ipc://")):
-        raise ProtocolError(
-            f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"
-        )
-    socket: Any = zmq.Context.instance().socket(getattr(zmq, kind))
-    socket.setsockopt(zmq.MAXMSGSIZE, HEADER.size + LARGEST_BODY + SIGNATURE_BYTES)
-    socket.setsockopt(zmq.SNDTIMEO, _SEND_MILLISECONDS)
-    socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
-    socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED * workers)
-    try:
-        use(socket)
-    except zmq.ZMQError as problem:
-        socket.close()
-        raise ProtocolError(f"{address}: cannot be used ({problem.strerror}); give another address") from None
-    return socket

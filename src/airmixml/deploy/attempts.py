@@ -12,6 +12,7 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from airmixml.deploy.air import SumOnAir
     from airmixml.deploy.baseband import AnalogKind
     from airmixml.deploy.frames import FrameKind
 
@@ -39,6 +40,7 @@ class Sum:
     present: tuple[int, ...]
     mean: Doubles  # numbers
     variance: float  # of noise and rounding, in a number of the mean
+    on_air: "SumOnAir | None" = None  # what an air added up, for recordings
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,9 @@ class Attempt:
     def expire(self) -> None:
         """Take the deadline of the phase as passed."""
         self.deadlines += 1
-        self.run.note(f"{self.title}: {self.who_is_silent} silent while {self.phase.name.lower()}")
+        who = f"{len(self.silent)} of {len(self.expected)} workers are" if self.silent else "the air is"
+        self.run.note(f"{self.title}: {who} silent while {self.phase.name.lower()}")
         self.advance(patient=self.deadlines < MOST_DEADLINES)
-
-    @property
-    def who_is_silent(self) -> str:
-        """In words."""
-        return f"{len(self.silent)} of {len(self.expected)} workers are"
 
     def advance(self, *, patient: bool) -> None:
         """Go on to the next phase with those who answered, or end the attempt."""

@@ -1,9 +1,9 @@
 """Analog frames: a worker's vector as complex baseband, and the way back from a received sum to the mean of vectors.
 
 A number of a vector is one complex sample, in phase: sqrt(beta) q v_j and the worker's own noise, in the square root of
-watts as received. A worker whose channel has the power gain g sends it divided by sqrt(g). Samples lie
-on a grid, as a converter's do, that is coarse enough for float32 to add up all workers of a slot without rounding, in
-any order: whatever adds them up, the sum is exact.
+watts as received, as if each had made up for its channel. Samples lie on a grid, as a converter's do, that is coarse
+enough for float32 to add up all workers of a slot without rounding, in any order: whatever adds them up, the sum is
+exact.
 
 Samples travel to an air, which adds them up. Of them a worker tells the server the digest alone, and its own noise
 hides it from all who hear the frame by itself, as the air does.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
+from airmixml.arrays import Doubles
 from airmixml.deploy.air import MOST_WORKERS, Samples, SumOnAir, as_bytes, frame_messages
 from airmixml.deploy.frames import Sender
 from airmixml.deploy.wire import Message
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sign; half of them are to spare
 _DEVIATIONS: Final = 9.0  # that noise never exceeds: ``standard_normals`` end at 8.57
-_ROUNDING: Final = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,6 @@ class AnalogKind:
     numbers: int
     norm: float  # that no vector exceeds
     watts: float  # beta q^2 that a worker is received with at most: its privacy rests on it
-    limit_watts: float  # of a worker's transmitter
     workers: int  # of a slot at most
     own_watts: float = 0.0  # variance of a worker's own noise on a number, as received
     receiver_watts: float = 0.0  # noise power per complex sample of the receiver, behind which nobody hides
@@ -66,45 +64,27 @@ class AnalogKind:
 
     @property
     def loudest(self) -> float:
-        """The largest sample that an air adds up, as received; half a step is for a channel's rounding to float32."""
-        return self.step * ((1 << self._bits) + 0.5)
+        """The largest sample that an air adds up."""
+        return self.step * (1 << self._bits)
 
     @property
     def _bits(self) -> int:
         return _EXACT_BITS - math.ceil(math.log2(self.workers))
 
-    def samples(self, vector: NDArray[np.floating], seed: bytes, slot: int = 0, gain: float = 1.0) -> Samples:
-        """Return the frame of a worker; refuse what its owner did not agree to.
+    def samples(self, vector: NDArray[np.floating], seed: bytes, slot: int = 0) -> Samples:
+        """Return the frame of a worker; a vector that is longer than the norm that was agreed on is shortened.
 
         Args:
             vector: what it sends; shape numbers.
             seed: 32 new bytes from the operating system, for the worker's noise of this slot alone.
             slot: number of the slot.
-            gain: power gain of its channel, which it makes up for.
         """
-        if len(vector) != self.numbers or not np.linalg.norm(vector) <= self.norm * (1.0 + 1e-5):
-            raise ProtocolError(
-                f"vector of {len(vector)} numbers: must have {self.numbers} and a norm of at most {self.norm:.6g}"
-            )
-        self.check_limit(self.limit_watts, gain)
-        total = math.sqrt(self.watts) * vector.astype(np.float64)
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        total = math.sqrt(self.watts) * vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))
         if self.own_watts:
             total += math.sqrt(self.own_watts) * standard_normals(seed, slot, 0, self.numbers)
         most = float(1 << self._bits)
-        levels = np.clip(np.rint(total / self.step), -most, most)
-        return (levels * (self.step / math.sqrt(gain))).astype(np.complex64)
-
-    def check_limit(self, limit_watts: float, gain: float) -> None:
-        """Refuse to be received as agreed through a channel of this power gain where the transmitter is too weak."""
-        # The paper's P is that of a symbol of amplitude 1; what is radiated on average over a slot counts as well.
-        of_a_slot = self.watts * self.norm**2 / self.numbers + self.own_watts
-        for what, needed in (("a symbol", self.watts), ("a slot", of_a_slot)):
-            if not needed <= limit_watts * gain * _ROUNDING:
-                raise ProtocolError(
-                    f"order: {what} would have to arrive with {watts_to_dbm(needed):.1f} dBm through a gain of "
-                    f"{gain:g}, and the power limit of this worker is {watts_to_dbm(limit_watts):.1f} dBm; "
-                    "it sends nothing"
-                )
+        return (np.clip(np.rint(total / self.step), -most, most) * self.step).astype(np.complex64)
 
     def mean(self, total: SumOnAir) -> tuple[Doubles, float]:
         """Return the mean of the vectors of the workers in a sum, and the variance of noise and rounding in it."""
@@ -114,19 +94,13 @@ class AnalogKind:
         variance = (self.receiver_watts / 2.0 + count * of_each) / divisor**2
         return total.samples.real.astype(np.float64) / divisor, variance
 
-    def check_power(self, power_dbm: float, gain: float) -> None:
-        """Refuse an order with too little power to be received as agreed through a channel of this power gain."""
-        self.check_limit(float(dbm_to_watts(power_dbm)), gain)
-
     def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
         """Return none: such frames have no masks."""
         return []
 
     def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
         """Return the digest of the samples, for the server, and the samples."""
-        length = float(np.linalg.norm(vector.astype(np.float64)))
-        shortened = vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))
-        return frame_messages(as_bytes(self.samples(shortened, by.seed, by.slot, by.gain)), by.say)
+        return frame_messages(as_bytes(self.samples(vector, by.seed, by.slot)), by.say)
 
     def check(self, body: bytes) -> None:
         """Refuse what is no digest."""

@@ -4,14 +4,14 @@ A round may be smaller than planned, because a worker is off when it begins. Noi
 workers hide one; so of a round of n workers at most n - colluders - carriers may be absent later, whatever n is.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from operator import mul
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from airmixml.arrays import dbm_to_watts
 from airmixml.data import Bounded, DataSet
 from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
@@ -37,33 +37,15 @@ _ROUNDING: Final = 1.0 + 1e-12
 _SOFTER: Final = 1e-9  # than the most that keeps the target, which rounding might exceed
 
 
-@dataclass(frozen=True, kw_only=True)
-class Owner:
-    """What the owner of the workers decides besides the scenario."""
-
-    epsilon: float = 0.0  # of the budget; 0: the scenario's
-    spare: int = 0  # rounds that may be sent again after a failure
-    public: bool = False  # data that need no protection, of which an emulated air may hear everything
-
-    def __post_init__(self) -> None:
-        if self.spare < 0:
-            raise ScenarioError(f"--spare = {self.spare}: must be 0 or more rounds")
-        if not self.epsilon >= 0.0:
-            raise ScenarioError(f"--epsilon = {self.epsilon:g}: must be above 0 (0: the scenario's)")
-
-
-def planned_for(scenario: Scenario, workers: int, *, public: bool = False) -> Scenario:
-    """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed.
-
-    With ``public`` data frames may be analog without any protection.
-    """
+def planned_for(scenario: Scenario, workers: int) -> Scenario:
+    """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed."""
     found = replace(
         scenario, workers=replace(scenario.workers, count=workers), radio=replace(scenario.radio, scheduled=workers)
     )
     privacy, radio = found.privacy, found.radio
     musts = [("workers.sends", found.workers.sends, "moments")]
     if radio.link == "analog" and privacy.arithmetic == "real":
-        protects = not public and (privacy.noise_kind.brought or found.mixing.power_policy.keeps_target)
+        protects = privacy.noise_kind.brought or found.mixing.power_policy.keeps_target
         if protects and not (privacy.noise_kind.brought and privacy.adversary == "everyone"):
             raise ScenarioError(
                 f'privacy.noise = "{privacy.noise}" against "{privacy.adversary}": protects nobody on an emulated air, '
@@ -74,9 +56,8 @@ def planned_for(scenario: Scenario, workers: int, *, public: bool = False) -> Sc
             raise ScenarioError(f'air.preset = {found.air.preset}: must be "ideal" on an emulated air')
         musts += [("radio.schedule", radio.schedule, "fixed"), ("radio.fading", radio.fading, "none")]
         musts += [("workers.bits", str(found.workers.bits), "0"), ("mixing.policy", found.mixing.policy, "equalmix")]
-        if protects or privacy.noise_kind.masked:  # masks cancel in sums of integers
+        if protects:  # by noise alone: masks cancel in sums of integers
             musts += [("privacy.noise", privacy.noise, "workers")]
-        if protects:
             musts += [("privacy.sensitivity", privacy.sensitivity, "encoder")]
     else:
         musts += [("privacy.noise", privacy.noise, "masked"), ("privacy.arithmetic", privacy.arithmetic, "integers")]
@@ -96,22 +77,33 @@ def data_of(scenario: Scenario, data_dir: Path | None = None) -> DataSet:
 
 
 def make_contract(
-    scenario: Scenario, dataset: DataSet, keys: Mapping[str, bytes], server_key: bytes, owner: Owner | None = None
+    scenario: Scenario,
+    dataset: DataSet,
+    keys: Mapping[str, bytes],
+    server_key: bytes,
+    *,
+    epsilon: float = 0.0,
+    spare: int = 0,
 ) -> Contract:
-    """Return the contract of a settled scenario and workers with these verifying keys, by name."""
-    owner = owner or Owner()
-    if len(keys) != scenario.workers.count:
-        raise ProtocolError(f"contract: has {len(keys)} workers, and the scenario {scenario.workers.count}")
+    """Return the contract of a settled scenario and workers with these verifying keys, by name.
+
+    ``epsilon`` is that of each worker's budget (0: the scenario's), which covers ``spare`` rounds that failed.
+    """
+    if spare < 0:
+        raise ScenarioError(f"--spare = {spare}: must be 0 or more rounds")
+    if not epsilon >= 0.0:
+        raise ScenarioError(f"--epsilon = {epsilon:g}: must be above 0 (0: the scenario's)")
+    assert dataset.row_format is not None  # of a data set that a scenario names
     system = System.of(scenario, dataset.input_dim, dataset.label_dim)
     systems = [system, system.of_rounds] if system.rounds else [system]
     planned = [scenario.radio.slots, system.rounds][: len(systems)]
-    epsilon, delta = owner.epsilon or scenario.privacy.epsilon, scenario.privacy.delta
-    releases = [count + owner.spare for count in planned]
-    names = 2 * (sum(planned) + owner.spare)
+    epsilon, delta = epsilon or scenario.privacy.epsilon, scenario.privacy.delta
+    releases = [count + spare for count in planned]
+    names = 2 * (sum(planned) + spare)
     rules, failure, carriers, tails = list[Rules](), 0.0, 1, 0.0
-    analog, gains = list[AnalogKind](), list[float]()
+    analog = list[AnalogKind]()
     if system.integers is None:
-        analog, gains = _analog_kinds(scenario, dataset, releases, public=owner.public)
+        analog = _analog_kinds(scenario, dataset, releases)
     else:
         carriers, tails = system.integers.carriers, SHARE_FOR_TAILS
         rules, failure = _rules(scenario, carriers)
@@ -128,18 +120,18 @@ def make_contract(
             cut = log_cut(rounded, assumed, delta - failing)
             found = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
         costs = [kind.cost for kind in found]
-        return found, sum(map(mul, costs, planned)) + owner.spare * max(costs)
+        return found, sum(map(mul, costs, planned)) + spare * max(costs)
 
     kinds, needed = kinds_for(epsilon)
     if needed > budget:
         least = settled_epsilon(lambda assumed: gaussian_epsilon(math.sqrt(kinds_for(assumed)[1] / UNITS), kept))
         raise ProtocolError(
             f"epsilon = {epsilon:g} of the workers' budget: must be at least {least * _ROUNDED_UP:.6g} for the frames "
-            f"of the scenario and {plural(owner.spare, 'spare round')}; raise it, or use a smaller privacy.epsilon"
+            f"of the scenario and {plural(spare, 'spare round')}; raise it, or use a smaller privacy.epsilon"
         )
     return Contract(
         scenario=scenario.to_toml(),
-        rows=_plain_rows(dataset),
+        rows=json.loads(json.dumps(asdict(dataset.row_format), default=lambda bounds: bounds.tolist())),
         outputs=dataset.class_names,
         targets=(code.lower, code.upper) if isinstance(code := dataset.label_code, Bounded) else None,
         kinds=tuple(kinds),
@@ -152,7 +144,6 @@ def make_contract(
         power_dbm=scenario.radio.max_power_dbm,
         server_key=server_key.hex(),
         members=tuple(Member(name=name, verifying_key=key.hex()) for name, key in keys.items()),
-        gains=tuple(gains),
     )
 
 
@@ -175,13 +166,11 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
     )
 
 
-def _analog_kinds(
-    scenario: Scenario, dataset: DataSet, releases: Sequence[int], *, public: bool = False
-) -> tuple[list[AnalogKind], list[float]]:
-    """Return the kinds of frames of a scenario whose workers all send in every slot, and the gains of their channels.
+def _analog_kinds(scenario: Scenario, dataset: DataSet, releases: Sequence[int]) -> list[AnalogKind]:
+    """Return the kinds of frames of a scenario whose workers all send in every slot.
 
-    What a frame costs is what it tells a hub that hears it by itself: nothing but the worker's own noise is on it. Of
-    ``public`` data it costs nothing.
+    What a frame costs is what it tells a hub that hears it by itself: nothing but the worker's own noise is on it.
+    Without that it protects nobody, and costs nothing.
     """
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
     where = dataset.input_dim, dataset.label_dim, population.distance_metres
@@ -202,15 +191,14 @@ def _analog_kinds(
                 numbers=setting.signal.symbols,
                 norm=norm,
                 watts=watts,
-                limit_watts=float(dbm_to_watts(scenario.radio.max_power_dbm)),
                 own_watts=own,
                 receiver_watts=scenario.privacy.noise_kind.drawn_watts(setting.scenario),
                 workers=scenario.radio.scheduled,
-                cost=0 if public or not own else math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING),
+                cost=0 if not own else math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING),
                 releases=count,
             )
         )
-    return kinds, [float(each) ** 2 for each in settings[0][0].worker_path_gain]
+    return kinds
 
 
 def _rules(scenario: Scenario, carriers: int) -> tuple[list[Rules], float]:
@@ -237,18 +225,3 @@ def _rules(scenario: Scenario, carriers: int) -> tuple[list[Rules], float]:
             "smaller share"
         )
     return found, failure
-
-
-def _plain_rows(dataset: DataSet) -> dict[str, Any]:
-    rows = dataset.row_format
-    if rows is None:
-        raise ProtocolError("dataset: does not say what a raw row looks like; use one that the scenario names")
-    return {
-        "width": rows.width,
-        "lower": None if rows.lower is None else [float(each) for each in rows.lower],
-        "upper": None if rows.upper is None else [float(each) for each in rows.upper],
-        "feature_names": list(rows.feature_names),
-        "image_shape": list(rows.image_shape) if rows.image_shape else None,
-        "columns": [asdict(each) for each in rows.columns],
-        "decimal": rows.decimal,
-    }

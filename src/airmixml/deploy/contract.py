@@ -71,7 +71,6 @@ class Contract:
     server_key: str
     members: tuple[Member, ...]  # a worker's place is its identity
     air_key: str = ""  # that of the air, where one adds up frames
-    gains: tuple[float, ...] = ()  # power gain of each worker's channel on that air
 
     def to_json(self) -> bytes:
         """Return the contract as it is signed, sent and stored: one text for one contract."""
@@ -94,7 +93,6 @@ class Contract:
                     "kinds": tuple(map(_kind_of, plain["kinds"])),
                     "rules": tuple(Rules(**each) for each in plain["rules"]),
                     "members": tuple(Member(**each) for each in plain["members"]),
-                    "gains": tuple(plain["gains"]),
                 }
             )
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -124,14 +122,6 @@ class Contract:
     def on_air(self) -> bool:
         """Whether an air adds up frames."""
         return any(each.on_air for each in self.kinds)
-
-    def ordered_dbm(self, kind: int) -> float:
-        """Return the power of an order: of packets, or all that was agreed, of which a channel may need less."""
-        return self.power_dbm if self.kinds[kind].on_air else self.plan.link.power_dbm
-
-    def gain(self, worker: int) -> float:
-        """Return the power gain of a worker's channel."""
-        return self.gains[worker] if self.gains else 1.0
 
     def share(self, spent: int) -> float:
         """Return which share of a worker's budget this is."""

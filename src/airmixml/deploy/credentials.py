@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
@@ -30,7 +30,6 @@ from airmixml.deploy.endpoint import (
     AIR_NAME,
     ALL,
     CONTRACT,
-    DESCRIPTION,
     DOWN,
     ENDPOINTS,
     HOST,
@@ -102,20 +101,12 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         return Authority(key, _certificate(_AUTHORITY, key, key, datetime.now(UTC), None))
 
-    @staticmethod
-    def read(folder: Path) -> "Authority":
-        """Return that of a deployment."""
-        key = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        return Authority(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
-
-    def issue(self, name: str, hosts: Iterable[str] = ()) -> tuple[bytes, bytes]:
-        """Return a certificate and its private key (PEM): for the broker, which is at ``hosts``, or for a client."""
-        key, hosts = ec.generate_private_key(ec.SECP256R1()), tuple(hosts)
-        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        now = self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
-        made = _certificate(name, key, self.key, now, purpose, hosts)
-        return made.public_bytes(Encoding.PEM), _private(key)
+    def write(self, folder: Path, name: str, purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH) -> None:
+        """Write a certificate and its private key (PEM) for an endpoint, or for the broker."""
+        key, now = ec.generate_private_key(ec.SECP256R1()), self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
+        made = _certificate(name, key, self.key, now, purpose)
+        _write(folder / "tls.crt", made.public_bytes(Encoding.PEM), 0o644)
+        _write(folder / "tls.key", _private(key))
 
 
 def _certificate(
@@ -124,7 +115,6 @@ def _certificate(
     signing_key: ec.EllipticCurvePrivateKey,
     now: datetime,
     purpose: x509.ObjectIdentifier | None,
-    hosts: Sequence[str] = (),
 ) -> x509.Certificate:
     """Return the certificate of a key; without a purpose it is that of the authority."""
     others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
@@ -146,17 +136,10 @@ def _certificate(
         issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
         made = made.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         made = made.add_extension(issued_by, critical=False)
-    if hosts:
-        addresses = [_alternative(each) for each in hosts]
-        made = made.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+    if purpose == ExtendedKeyUsageOID.SERVER_AUTH:
+        places = [x509.IPAddress(ip_address(HOST)), x509.DNSName("localhost")]
+        made = made.add_extension(x509.SubjectAlternativeName(places), critical=False)
     return made.sign(signing_key, SHA256())
-
-
-def _alternative(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
 
 
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -297,11 +280,12 @@ def _write_all(
         held = keys.get(name) or [signing_keys[each] for each in server.numbers(name) if signing_keys]
         if held:
             _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in held).encode())
-        _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
-        link(root / CONTRACT, own / CONTRACT)
+        own.mkdir(mode=0o700, exist_ok=True)
+        replace(server, name=name).write(own)
+        _link(root / CONTRACT, own / CONTRACT)
         if name != AIR_NAME:
-            write_certificate(own, *authority.issue(name))
-            link(root / "ca.crt", own / "ca.crt")
+            authority.write(own, name)
+            _link(root / "ca.crt", own / "ca.crt")
         if name not in keys:
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
     return server
@@ -316,8 +300,8 @@ def free_ports(count: int) -> list[int]:
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
     own = root / "broker"
-    write_certificate(own, *authority.issue("broker", hosts=(HOST, "localhost")))
-    link(root / "ca.crt", own / "ca.crt")
+    authority.write(own, "broker", ExtendedKeyUsageOID.SERVER_AUTH)
+    _link(root / "ca.crt", own / "ca.crt")
     text = _CONFIGURATION.format(
         folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
     )
@@ -336,13 +320,7 @@ def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoin
     _write(own / "acl", "".join(f"{rule}\n" for rule in rules).encode())
 
 
-def write_certificate(folder: Path, certificate: bytes, key: bytes) -> None:
-    """Write what an endpoint shows the broker."""
-    _write(folder / "tls.crt", certificate, 0o644)
-    _write(folder / "tls.key", key)
-
-
-def link(path: Path, name: Path) -> None:
+def _link(path: Path, name: Path) -> None:
     """Give a file that all endpoints share another name."""
     try:
         os.link(path, name)  # one file under many names: a contract may be long

@@ -6,13 +6,15 @@ connection of its own, else gateways stand for equal shares of them, in order.
 
 import json
 import re
+import sys
+import time
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES
+from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES, Clock
 from airmixml.errors import AirMixError
 from airmixml.masks.keys import verifying_key
 from airmixml.reading import read_regular
@@ -27,6 +29,8 @@ SIGNING_KEYS: Final = "signing.key"
 OWN_KEY: Final = ".key"  # after the name of a worker, beside the folder of its endpoint
 MOST_WORKERS: Final = 1_000_000
 _LONGEST_FILE: Final = 1 << 28
+_MOST_LINES: Final = 200
+_LINES_SECONDS: Final = 60.0
 ENDPOINTS: Final = ("devices", "gateways")
 # Topics of the broker: airmix/RUN/up/NAME from an endpoint, airmix/RUN/down/NAME to it, airmix/RUN/all to each.
 UP: Final = "up"
@@ -88,9 +92,9 @@ class Endpoint:
     def _places(self) -> dict[str, int]:
         return {name: place for place, name in enumerate(self.names)}
 
-    def text(self) -> str:
-        """Return what its file says."""
-        return json.dumps(asdict(self)) + "\n"
+    def write(self, folder: Path) -> None:
+        """Write its file."""
+        (folder / DESCRIPTION).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
     @staticmethod
     def read(folder: Path) -> "Endpoint":
@@ -159,18 +163,13 @@ def read_keys(path: Path, count: int, advice: str = COPY_AGAIN) -> list[bytes]:
     return [bytes.fromhex(line.decode()) for line in lines]
 
 
-def read_signing_keys(folder: Path, count: int) -> list[bytes]:
-    """Return the signing keys of an endpoint that ``airmix deploy init`` made, one for each of its workers."""
-    return read_keys(folder / SIGNING_KEYS, count)
-
-
 def signing_keys_of_workers(folder: Path, contract: Contract) -> dict[int, bytes]:
     """Return the key of each worker of an endpoint: those in its folder, or those that devices made, beside it."""
     endpoint = Endpoint.read(folder)
     numbers, names = endpoint.numbers(endpoint.name), endpoint.worker_names
     beside = folder.absolute().parent
     if (folder / SIGNING_KEYS).exists():
-        keys = read_signing_keys(folder, len(numbers))
+        keys = read_keys(folder / SIGNING_KEYS, len(numbers))
     else:
         advice = f"put the key that `airmix deploy key` made for this worker there, beside the folder {endpoint.name}"
         keys = [read_keys(beside / f"{names[each]}{OWN_KEY}", 1, advice)[0] for each in numbers]
@@ -181,3 +180,27 @@ def signing_keys_of_workers(folder: Path, contract: Contract) -> dict[int, bytes
                 "half was enrolled, or have the run set up again"
             )
     return dict(zip(numbers, keys, strict=True))
+
+
+class Lines:
+    """Writes what an endpoint notes to stderr: no more than 200 lines a minute, whatever strangers send."""
+
+    def __init__(self, name: str, clock: Clock = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._since, self._written, self._left_out = clock(), 0, 0
+
+    def __call__(self, line: str) -> None:
+        """Write a line, or count it as left out."""
+        if self._clock() - self._since > _LINES_SECONDS:
+            if self._left_out:
+                self._write(f"{self._left_out} more lines were left out")
+            self._since, self._written, self._left_out = self._clock(), 0, 0
+        if self._written < _MOST_LINES:
+            self._written += 1
+            self._write(line)
+        else:
+            self._left_out += 1
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write(f"{self._name}: {' '.join(line.split())}\n")
+        sys.stderr.flush()

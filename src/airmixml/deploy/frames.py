@@ -39,7 +39,6 @@ class Sender(NamedTuple):
     """A worker that sends a frame."""
 
     slot: int
-    gain: float  # power gain of its channel
     seed: bytes  # of its noise, new for each frame
     masks: "RecoveringWorker | None"  # its side of the agreement, where frames have masks
     say: Callable[[Type, bytes], Message]  # signs a message of the round that it is in
@@ -61,9 +60,6 @@ class FrameKind(IntegerCode):
         super().__post_init__()
         if not 0.0 < self.variance <= LARGEST_VARIANCE:
             raise ProtocolError(f"variance = {self.variance:g} of a worker's noise: must be above 0 and at most 2^24")
-
-    def check_power(self, power_dbm: float, gain: float) -> None:
-        """Refuse an order whose power does not do; packets have their own."""
 
     def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
         """Return the rules of its masks; of all that were agreed on, for fewer and fewer workers."""

@@ -18,15 +18,6 @@ from typing import Final
 from airmixml.errors import ProtocolError
 from airmixml.storage.files import sync_folder
 
-MESSAGE: Final = b"M"
-"""A message that was accepted."""
-
-EXPIRED: Final = b"E"
-"""A deadline that passed."""
-
-ORDERED: Final = b"O"
-"""An order as it was given."""
-
 Record = tuple[bytes, bytes]
 """Its kind, one byte, and its content."""
 
@@ -39,9 +30,10 @@ _FIRST: Final = b"R"
 
 
 class Journal:
-    """An append-only file of records, the first of which names the run.
+    """An append-only file of records, the first of which names the run, held by one process.
 
-    Where it ``goes_on`` that record must be there; ``mend`` says what to do with a damaged file.
+    Where it ``goes_on`` that record must be there; ``mend`` says what to do with a damaged file. After a failed write
+    it takes nothing more: what it holds is unknown. Without a path it keeps nothing, for simulations.
     """
 
     def __init__(
@@ -52,27 +44,39 @@ class Journal:
         goes_on: bool = False,
         mend: str = "start the run again in another folder",
     ) -> None:
-        self._file, self._mend, self._last = GrowingFile(path), mend, bytes(_DIGEST_BYTES)
+        self._path, self._mend, self._last, self._file = path, mend, bytes(_DIGEST_BYTES), -1
         self._found: list[Record] = []
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            self._read(run, goes_on=goes_on and path is not None)
+            try:
+                _lock(self._file)
+            except OSError:
+                raise ProtocolError(f"{path}: another process holds this file; stop it first") from None
+            sync_folder(path.parent)
+            self._read(run, goes_on=goes_on)
         except ProtocolError:
             self.close()
             raise
 
     def _read(self, run: bytes, *, goes_on: bool) -> None:
-        content, end = self._file.content(), 0
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            content = file.read()
+        end = 0
         for kind, body in self._records(content):
             self._found.append((kind, body))
             end += _HEAD.size + _DIGEST_BYTES + 1 + len(body)
         if goes_on and not self._found:
-            raise ProtocolError(f"{self._file.path}: has lost its first record; {self._mend}")
-        if end < len(content):
-            self._file.cut(end)
+            raise ProtocolError(f"{self._path}: has lost its first record; {self._mend}")
+        if end < len(content):  # the rest of a record that a crash cut off
+            os.ftruncate(self._file, end)
+            os.fsync(self._file)
         if not self._found:
             self.append([(_FIRST, run)])
         elif self._found.pop(0) != (_FIRST, run):
-            raise ProtocolError(f"{self._file.path}: is the log of another run; give each run a folder of its own")
+            raise ProtocolError(f"{self._path}: is the log of another run; give each run a folder of its own")
 
     def _records(self, content: bytes) -> Iterator[Record]:
         place = 0
@@ -86,7 +90,7 @@ class Journal:
             if not right and _is_unwritten(content, place, last if sound else place + _GUARD_BYTES):
                 return
             if not right or content[first : first + _DIGEST_BYTES] != self._last:
-                raise ProtocolError(f"{self._file.path}: is damaged or has lost a record at byte {place}; {self._mend}")
+                raise ProtocolError(f"{self._path}: is damaged or has lost a record at byte {place}; {self._mend}")
             first += _DIGEST_BYTES
             yield content[first : first + 1], content[first + 1 : last]
             self._last, place = digest, last
@@ -98,7 +102,18 @@ class Journal:
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return when they are on the disk."""
-        self._file.append(b"".join([self._packed(kind + body) for kind, body in records]))
+        content = b"".join([self._packed(kind + body) for kind, body in records])
+        if self._path is None:
+            return
+        if self._file < 0:
+            raise ProtocolError(f"{self._path}: is closed; start again")
+        try:
+            while content:
+                content = content[os.write(self._file, content) :]
+            os.fsync(self._file)
+        except OSError as problem:
+            self.close()
+            raise ProtocolError(f"{self._path}: cannot be written ({problem}); make room and start again") from None
 
     def _packed(self, content: bytes) -> bytes:
         content = self._last + content
@@ -107,7 +122,9 @@ class Journal:
 
     def close(self) -> None:
         """Let another process have the file."""
-        self._file.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 def _is_unwritten(content: bytes, place: int, end: int) -> bool:
@@ -119,61 +136,6 @@ def _is_unwritten(content: bytes, place: int, end: int) -> bool:
 
 def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=_DIGEST_BYTES).digest()
-
-
-class GrowingFile:
-    """A file that only grows, held by one process, with everything on the disk before ``append`` returns.
-
-    After a failed write it takes nothing more: what it holds is unknown. Without a path it keeps nothing, for
-    simulations.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self.path, self._file = path, -1
-        if path is None:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            _lock(self._file)
-        except OSError:
-            self.close()
-            raise ProtocolError(f"{path}: another process holds this file; stop it first") from None
-        sync_folder(path.parent)
-
-    def content(self) -> bytes:
-        """Return all that is in it."""
-        if self._file < 0:
-            return b""
-        os.lseek(self._file, 0, os.SEEK_SET)
-        with os.fdopen(os.dup(self._file), "rb") as file:
-            return file.read()
-
-    def cut(self, length: int) -> None:
-        """Drop what lies behind so many bytes: the rest of a record that a crash cut off."""
-        if self._file >= 0:
-            os.ftruncate(self._file, length)
-            os.fsync(self._file)
-
-    def append(self, content: bytes) -> None:
-        """Write, and return when it is on the disk."""
-        if self.path is None:
-            return
-        if self._file < 0:
-            raise ProtocolError(f"{self.path}: is closed; start again")
-        try:
-            while content:
-                content = content[os.write(self._file, content) :]
-            os.fsync(self._file)
-        except OSError as problem:
-            self.close()
-            raise ProtocolError(f"{self.path}: cannot be written ({problem}); make room and start again") from None
-
-    def close(self) -> None:
-        """Let another process have the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 def _lock(file: int) -> None:

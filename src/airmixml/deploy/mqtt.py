@@ -47,8 +47,6 @@ _KEEPALIVE_SECONDS: Final = 20
 _MOST_IN_FLIGHT: Final = 1000
 _MOST_WAITING_BYTES: Final = 1 << 30  # of what arrived and was not read
 _GOODBYE_SECONDS: Final = 5.0
-_SHORT_SECONDS: Final = 2.0
-_MOST_SHORT: Final = 10  # connections in a row that ended at once
 
 
 class MqttTransport:
@@ -62,10 +60,9 @@ class MqttTransport:
         self._address = f"broker {endpoint.host}:{endpoint.port}"
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
         self._last: MQTTMessageInfo | None = None
-        self._arrived = _Arrived()
+        self._changed, self._arrived = Condition(), list[tuple[str, bytes]]()  # and not read yet
         self._ready = Event()  # connected, and subscribed to its topics
         self._lost = time.monotonic()  # when it last became ready, or ceased to be
-        self._short = 0
         self.connections = 0
         self._problem = "no answer"
         self._fatal = ""
@@ -96,7 +93,10 @@ class MqttTransport:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""
         self.flush()
         self._check()
-        return [each for name, batch in self._arrived.take(timeout) for each in self._opened(name, batch)]
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrived, max(timeout, 0.0))
+            arrived, self._arrived = self._arrived, []
+        return [each for name, batch in arrived for each in self._opened(name, batch)]
 
     def close(self) -> None:
         """Send what waits, as far as the broker takes it, and end the connection; its session stays for an hour."""
@@ -198,18 +198,10 @@ class MqttTransport:
         self._ready.set()
 
     def _on_disconnect(self, _client: Client, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
-        now = time.monotonic()
         if self._ready.is_set():
-            self._short = self._short + 1 if now - self._lost < _SHORT_SECONDS else 0
             self._ready.clear()
-            self._lost = now
-        if self._short > _MOST_SHORT:  # the broker does not say so
-            self._fatal = (
-                f"ends each connection at once: another process is connected as {self._endpoint.name}, or its acl is "
-                "that of another run"
-            )
-            self._client.disconnect()
-        elif code.is_failure:
+            self._lost = time.monotonic()
+        if code.is_failure:
             self._problem = f"connection ended: {code}"
 
     def _on_publish(self, _client: Client, _data: Any, _mid: int, code: Any, _properties: Any) -> None:
@@ -218,34 +210,12 @@ class MqttTransport:
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         name = message.topic.rpartition("/")[2] if self._endpoint.name == SERVER_NAME else SERVER_NAME
-        if not self._arrived.put(name, bytes(message.payload)):
-            self._log(f"dropped a batch of {len(message.payload)} bytes from {name}: too much waits to be read")
-
-
-class _Arrived:
-    """What the client's thread has received and nobody has read yet."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._batches: list[tuple[str, bytes]] = []
-        self._bytes = 0
-
-    def put(self, name: str, batch: bytes) -> bool:
-        """Keep a batch; return False where too much is kept already: its sender sends it again."""
         with self._changed:
-            if self._bytes + len(batch) > _MOST_WAITING_BYTES:
-                return False
-            self._batches.append((name, batch))
-            self._bytes += len(batch)
+            if sum(len(each) for _, each in self._arrived) + len(message.payload) > _MOST_WAITING_BYTES:
+                self._log(f"dropped a batch of {len(message.payload)} bytes from {name}: too much waits to be read")
+                return
+            self._arrived.append((name, bytes(message.payload)))
             self._changed.notify()
-            return True
-
-    def take(self, timeout: float) -> list[tuple[str, bytes]]:
-        """Return all that is there; wait for it for so many seconds at most."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._batches, max(timeout, 0.0))
-            found, self._batches, self._bytes = self._batches, [], 0
-            return found
 
 
 def tls_context(folder: Path) -> ssl.SSLContext:

@@ -8,10 +8,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from airmixml.deploy.endpoint import HOST, DeployError, Endpoint, read_file
@@ -22,19 +21,13 @@ _LOOK_SECONDS: Final = 0.02
 _START_SECONDS: Final = 20.0
 
 
-def start_child(
-    command: Sequence[str | Path],
-    *,
-    log: IO[bytes] | int = subprocess.DEVNULL,
-    environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+def start_child(command: Sequence[str | Path], *, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a command that writes its lines to ``log``; Linux kills it when the thread that calls this ends."""
     return subprocess.Popen(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        env=None if environment is None else dict(environment),
         preexec_fn=_ending_with(os.getpid()) if sys.platform.startswith("linux") else None,  # noqa: PLW1509
     )
 
@@ -91,7 +84,7 @@ class Broker:
         self.start()
 
     def start(self) -> None:
-        """Start it, for the first time or again after ``kill``."""
+        """Start it, for the first time or again after it was killed."""
         if self._answers():
             raise DeployError(f"port {self._endpoint.port} of {HOST} is taken; end what listens there, or init again")
         with (self._folder / "mosquitto.log").open("ab") as log:
@@ -101,22 +94,11 @@ class Broker:
             last = read_file(self._folder / "mosquitto.log").decode(errors="replace").splitlines()[-1:]
             raise DeployError(f"mosquitto did not start: {' '.join(last) or 'no reason given'}")
 
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        self.process.kill()
-        self.process.wait()
-
-    def close(self) -> None:
-        """End it."""
-        end_child(self.process)
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def __exit__(self, *_problem: object) -> None:
+        end_child(self.process)
 
     def _answers(self) -> bool:
         try:

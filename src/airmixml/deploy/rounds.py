@@ -175,10 +175,6 @@ class AttemptOnAir(Attempt):
         """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
         return self.silent or self.expected
 
-    @property
-    def who_is_silent(self) -> str:
-        return super().who_is_silent if self.silent else "the air is"
-
     def start(self, order: bytes) -> None:
         self.order = sha256(order).digest()
         self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
@@ -214,7 +210,8 @@ class AttemptOnAir(Attempt):
             few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
             self.run.give_up(self, few)
         else:
-            self.run.done(self, Sum(self.number, self.place, tuple(sorted(found.present)), *self.kind.mean(found)))
+            present = tuple(sorted(found.present))
+            self.run.done(self, Sum(self.number, self.place, present, *self.kind.mean(found), found))
 
     def without(self, worker: int) -> None:
         """The air need not wait for a worker that refuses."""

@@ -8,30 +8,27 @@ A round that stops before frames is tried again under the next attempt, without 
 stops after frames has another number if it is tried again: what workers have spent stays spent.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pkgutil import resolve_name
 from typing import Final
 
-from airmixml.deploy.air import EmulatedAir
 from airmixml.deploy.attempts import Attempt, Letter, Sum
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.journal import EXPIRED, MESSAGE, ORDERED, Journal, Record
+from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
-from airmixml.deploy.worker import Device, Order, Transcripts
+from airmixml.deploy.worker import Order, Transcripts
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair
 from airmixml.workers.payloads import Broadcast
 
 _ACCUSERS: Final = 2  # workers that must name another before it is left out
+# Records of the journal: a message that was accepted, a deadline that passed, an order as it was given.
+MESSAGE, EXPIRED, ORDERED = b"M", b"E", b"O"
 
 Tell = Callable[[list[Sum]], Broadcast | None]
 """Gives the model to broadcast before the next round of gradients, from the sums so far."""
-
-Carry = Callable[[bytes], list[bytes]]
-"""What the network makes of a message: nothing, the same, several, others."""
 
 
 class Server:
@@ -48,7 +45,7 @@ class Server:
         tell: Tell | None = None,
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.contract, self._signing_key, self._journal = contract, signing_key, journal
+        self.contract, self.signing_key, self._journal = contract, signing_key, journal
         self._tell, self.note = tell, note
         self.transcripts = Transcripts(contract)
         self.keys = KeyPair.generate()  # to try others' keys with
@@ -101,8 +98,7 @@ class Server:
                 if message.type is not Type.HELLO or message.sender in {AIR, *self.silent}:
                     accepted.append(message)
             except ProtocolError as problem:
-                if not self._is_known(message):
-                    self.note(str(problem))
+                self.note(str(problem))
         if accepted:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
         for message in accepted:
@@ -157,13 +153,6 @@ class Server:
             raise ProtocolError(f"{what} comes late: it is of round {message.round}, attempt {message.attempt}")
         now.check(message)
 
-    def _is_known(self, message: Message) -> bool:
-        """Whether a worker says once more that it has sent, or was overtaken by the sum, which has its frame."""
-        last, now = self.sums[-1] if self.sums else None, self._now
-        summed = last is not None and message.round == last.number and message.sender in last.present
-        again = now is not None and message.round == now.number and now.got.get(message.sender) == message.body
-        return (summed or again) and message.type is Type.FRAME
-
     def _take(self, message: Message) -> None:
         now = self._now
         if message.type is Type.HELLO or now is None:
@@ -177,7 +166,7 @@ class Server:
 
     def said(self, kind: Type, now: Attempt, body: bytes) -> Message:
         """Return a signed message of an attempt."""
-        return Message(kind, SERVER, self.contract.run, now.number, now.attempt, body).signed_with(self._signing_key)
+        return Message(kind, SERVER, self.contract.run, now.number, now.attempt, body).signed_with(self.signing_key)
 
     def post(self, letters: Iterable[Letter]) -> None:
         """Send letters when the work is done."""
@@ -249,58 +238,10 @@ class Server:
     def _order(self, now: Attempt) -> None:
         """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
-        body = Order(now.place, self.contract.ordered_dbm(now.place), told).packed()
+        body = Order(now.place, min(self.contract.plan.link.power_dbm, self.contract.power_dbm), told).packed()
         self._journal.append([(ORDERED, body)])
         now.start(body)
 
     def _over(self, now: Attempt) -> None:
         self._farewell = [Letter(self.said(Type.OVER, now, b""))]
         self._letters += self._farewell
-
-
-def carry(
-    server: Server,
-    devices: Mapping[int, Device],
-    network: Carry = lambda content: [content],
-    air: EmulatedAir | None = None,
-) -> int:
-    """Carry letters until the run is over; return how many deadlines had to pass.
-
-    A deadline passes when nothing is on its way. Before it passes once, everything is asked again.
-    """
-    letters, deadlines = deque(server.asking()), 0
-    while not server.is_over:
-        asked_again = False
-        while True:
-            while letters:
-                answers = _answers(letters.popleft(), devices, network, air)
-                letters.extend(server.handle(answers))
-            if server.is_over or asked_again:
-                break
-            asked_again = True
-            letters.extend(server.asking())
-        if not server.is_over:
-            deadlines += 1
-            letters.extend(server.expire())
-    for letter in letters:
-        _answers(letter, devices, network, air)
-    return deadlines
-
-
-def _answers(letter: Letter, devices: Mapping[int, Device], network: Carry, air: EmulatedAir | None) -> list[Message]:
-    found, on_air = list[Message](), list[bytes]()
-    if letter.to == AIR:
-        on_air = network(letter.message.packed())
-    for identity in devices if letter.to is None else {letter.to}.intersection(devices):
-        for arrived in network(letter.message.packed()):
-            for answer in devices[identity].handle(unpacked(arrived)):
-                sent = network(answer.packed())
-                if answer.type is Type.SAMPLES:
-                    on_air += sent
-                else:
-                    found += map(unpacked, sent)
-    for each in on_air:
-        with suppress(ProtocolError):  # what it refuses changes nothing
-            assert air is not None
-            found += [unpacked(heard) for total in air.handle(each) for heard in network(total.packed())]
-    return found

@@ -10,12 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 from airmixml.deploy.attempts import Letter, Sum
-from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract, read_signing_keys
-from airmixml.deploy.events import Events
+from airmixml.deploy.endpoint import SERVER_NAME, SIGNING_KEYS, Endpoint, load_contract, read_keys
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.server import Server, Tell
@@ -100,7 +98,7 @@ def open_server(folder: Path, log: Log, tell: Tell | None = None) -> Server:
     """Return the server of a deployment's folder, as far as its log says that it was."""
     own = folder / SERVER_NAME
     contract = load_contract(own)
-    (key,) = read_signing_keys(own, 1)
+    (key,) = read_keys(own / SIGNING_KEYS, 1)
     return Server(contract, key, Journal(own / JOURNAL, contract.run), tell, log)
 
 
@@ -108,88 +106,62 @@ def run_server(
     folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server, messages: None
 ) -> None:
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
-    own = folder / SERVER_NAME
-    (key,) = read_signing_keys(own, 1)
-    with closing(open_line(own, server.contract, log)) as transport:
+    with closing(open_line(folder / SERVER_NAME, server.contract, log)) as transport:
         drive_server(server, transport, log, timing, watch)
-        transport.send(run_over(server.contract.run, key).packed())
+        transport.send(run_over(server.contract.run, server.signing_key).packed())
 
 
 class Status:
-    """Watches a server and tells another thread what it has seen: for events, the status page, and the end.
+    """Watches a server and keeps what it has seen for the status page, which is served from another thread.
 
-    A worker is silent when a deadline has passed in which it was asked and said nothing, until it is heard again.
+    A worker is alive once its endpoint was heard, unless the server goes on without it, or waits for it while nothing
+    has come for a deadline.
     """
 
     def __init__(
-        self, endpoint: Endpoint, deadline: float, score: Score, log: Log, events: Events, clock: Clock = time.monotonic
+        self, endpoint: Endpoint, deadline: float, score: Score, log: Log, clock: Clock = time.monotonic
     ) -> None:
-        self._endpoint, self._deadline, self._score = endpoint, deadline, score
-        self._log, self._events, self._clock = log, events, clock
-        self._begun = clock()
+        self._endpoint, self._deadline, self._score, self._log, self._clock = endpoint, deadline, score, log, clock
         self._heard: dict[str, float] = {}  # by endpoint
-        self._asked: dict[int, float] = {}  # since when a worker is missing
-        self._silent: set[int] = set()
-        self._scores: list[float | None] = []
         self._where = (-1, -1, "")
-        self._senders: set[int] = set()  # heard since the last look
         self._looked = -math.inf
-        self._lock, self._plain = Lock(), dict[str, Any]()
+        self.scores: list[float | None] = []
+        self.plain: dict[str, Any] = {}  # what the page shows; empty before the server has begun
 
     def __call__(self, server: Server, messages: Sequence[Message]) -> None:
         """Take in where the server is, and what has arrived."""
         now = self._clock()
-        self._senders |= {each.sender for each in messages} & server.spent.keys()
+        for sender in {each.sender for each in messages} & server.spent.keys():
+            self._heard[self._endpoint.standing_for(sender)] = now
         if server.where == self._where and now - self._looked < _LOOK_SECONDS:
             return
         self._looked = now
-        self._hear(now, self._senders, server.missing)
-        self._senders = set()
-        for found in server.sums[len(self._scores) :]:
-            self._scores.append(self._score(server.sums[: len(self._scores) + 1]))
-            self._events.note("sum", round=found.number, workers=list(found.present), accuracy=self._scores[-1])
+        while len(self.scores) < len(server.sums):
+            self.scores.append(self._score(server.sums[: len(self.scores) + 1]))
         if server.where != self._where:
             self._where = number, attempt, phase = server.where
-            self._events.note("phase", round=number, attempt=attempt, phase=phase, failure=server.failure)
             again = f", attempt {attempt}" if attempt else ""
             self._log("all rounds are over" if phase == "over" else f"round {number}{again}: {phase}")
-        plain = self._told(server, now)
-        with self._lock:
-            self._plain = plain
-
-    def plain(self) -> dict[str, Any]:
-        """Return what the page shows; empty before the server has begun."""
-        with self._lock:
-            return self._plain
-
-    def _hear(self, now: float, senders: set[int], missing: list[int]) -> None:
-        for name in {self._endpoint.standing_for(each) for each in senders}:
-            self._heard[name] = now
-        self._silent -= senders
-        late = {each for each, first in self._asked.items() if now - first >= self._deadline}
-        self._silent |= late - senders  # also where the server goes on without them
-        self._asked = {each: now if each in senders else self._asked.get(each, now) for each in missing}
+        self.plain = self._told(server, now)
 
     def _told(self, server: Server, now: float) -> dict[str, Any]:
         contract, (number, attempt, phase) = server.contract, server.where
-        missing, endpoint = set(server.missing), self._endpoint
-        groups: list[dict[str, Any]] = []
-        for name in endpoint.names:
-            numbers, heard = endpoint.numbers(name), self._heard.get(name)
+        missing, away, groups = set(server.missing), server.silent | server.left_out, list[dict[str, Any]]()
+        for name in self._endpoint.names:
+            numbers, heard = set(self._endpoint.numbers(name)), self._heard.get(name, -math.inf)
+            gone = away | missing if now - heard >= self._deadline else away
             groups.append(
                 {
                     "name": name,
                     "workers": len(numbers),
-                    "alive": 0 if heard is None else sum(each not in self._silent for each in numbers),
-                    "waited_for": sum(each in missing for each in numbers),
+                    "alive": len(numbers - gone) if name in self._heard else 0,
+                    "waited_for": len(numbers & missing),
                     "spent": contract.share(max(server.spent[each] for each in numbers)),
-                    "heard_seconds": None if heard is None else now - heard,
+                    "heard_seconds": now - heard if name in self._heard else None,
                 }
             )
         return {
             "name": contract.plan.name,
-            "run": contract.run.hex()[:16],
-            "seconds": now - self._begun,
             "round": number,
             "attempt": attempt,
             "phase": phase,
@@ -201,8 +173,7 @@ class Status:
             "spent": max(each["spent"] for each in groups),
             "epsilon": contract.epsilon,
             "delta": contract.delta,
-            "accuracy": list(self._scores),
-            "present": [len(each.present) for each in server.sums],
+            "accuracy": list(self.scores),
             "failure": server.failure,
             "endpoints": groups,
         }

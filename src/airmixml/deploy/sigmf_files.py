@@ -13,6 +13,9 @@ from typing import Final
 import numpy as np
 
 from airmixml.deploy.air import SumOnAir, as_samples
+from airmixml.deploy.attempts import Sum
+from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.contract import Contract
 from airmixml.errors import DataError, ProtocolError
 from airmixml.reading import read_regular
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
@@ -96,3 +99,20 @@ def read_recording(name: Path) -> list[SumOnAir]:
                 f"{meta_path}: an annotation spans samples {start} to {start + count}, and there are {len(samples):,}"
             )
     return [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
+
+
+def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
+    """Return the sums of a recording, in order; refuse one of another scenario."""
+    if len(recorded) < len(contract.schedule):
+        raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
+    sums = []
+    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
+        kind, known = contract.kinds[place], contract.directory.keys() & set(total.present)
+        of_members = known and len(known) == len(total.present)
+        if not isinstance(kind, AnalogKind) or len(total.samples) != kind.numbers or not of_members:
+            raise ProtocolError(
+                f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers: must have "
+                f"{kind.numbers}, of workers of the scenario; replay it with the scenario that was recorded"
+            )
+        sums.append(Sum(number, place, tuple(sorted(total.present)), *kind.mean(total), total))
+    return sums

@@ -7,22 +7,17 @@ older copy back, or cuts the end off, spends twice what it agreed to; no file ca
 the file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.journal import Journal
+from airmixml.deploy.journal import Journal, Record
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 
-BEGAN: Final = b"B"
-"""A worker began a round."""
-
-SPENT: Final = b"S"
-"""A worker spent what a kind of frame costs."""
-
+BEGAN, SPENT = b"B", b"S"  # a worker began a round, or spent what a kind of frame costs
 _MEND: Final = "put it back, or set up another run with what is left of the budget"
 
 
@@ -36,14 +31,6 @@ class Entry(NamedTuple):
     kind: int = 0
     cost: int = 0
 
-    @classmethod
-    def of(cls, what: bytes, content: bytes) -> Self:
-        """Return the entry of a record; a ValueError where it is none."""
-        numbers = content.split(b" ")
-        if what not in (BEGAN, SPENT) or len(numbers) != 5 or not all(map(bytes.isdigit, numbers)):
-            raise ValueError(content)
-        return cls(what, *map(int, numbers))
-
 
 class Spending:
     """The rules and the file of the workers of one device or gateway; without a file for tests and simulations."""
@@ -53,13 +40,16 @@ class Spending:
         self._latest: dict[int, tuple[int, int]] = {}  # round and attempt that each worker began last
         self._spent: dict[int, int] = {}
         self._frames: dict[int, dict[int, int]] = {}  # kind of the frame that a worker sent, by worker and round
-        self._waiting: list[Entry] | None = None
+        self._waiting: list[Record] | None = None
         if path is not None and not path.is_file():
             raise ProtocolError(f"{path}: the ledger of this run is missing, and what was spent is not known; {_MEND}")
         self._log = Journal(path, contract.run, goes_on=True, mend=f"what was spent is not known; {_MEND}")
         try:
             for what, content in self._log.records():
-                self._count(Entry.of(what, content))
+                numbers = content.split(b" ")
+                if what not in (BEGAN, SPENT) or len(numbers) != 5 or not all(map(bytes.isdigit, numbers)):
+                    raise ValueError(content)
+                self._count(Entry(what, *map(int, numbers)))
         except ValueError:
             self.close()
             raise ProtocolError(f"{path}: is no ledger of a worker, and what was spent is not known; {_MEND}") from None
@@ -105,9 +95,9 @@ class Spending:
         self._note(Entry(SPENT, worker, number, attempt, kind, self._contract.kinds[kind].cost))
 
     def _check_covered(self, worker: int, number: int, kind: int) -> None:
-        agreed, already = self._contract.kinds[kind], list(self._frames.get(worker, {}).values()).count(kind)
+        agreed, sent = self._contract.kinds[kind], self._frames.get(worker, {})
         self._check_unsent(worker, number)
-        if already >= agreed.releases:
+        if list(sent.values()).count(kind) >= agreed.releases:
             raise ProtocolError(f"frame of {agreed.sends}: {agreed.releases} were agreed, and all are sent")
         if self.spent(worker) + agreed.cost > self._contract.budget:
             raise ProtocolError(
@@ -126,19 +116,17 @@ class Spending:
         try:
             yield
             if self._waiting:
-                self._write(self._waiting)
+                self._log.append(self._waiting)
         finally:
             self._waiting = None
 
     def _note(self, entry: Entry) -> None:
+        record = entry.what, " ".join(map(str, entry[1:])).encode()
         if self._waiting is None:
-            self._write([entry])
+            self._log.append([record])
         else:
-            self._waiting.append(entry)
+            self._waiting.append(record)
         self._count(entry)
-
-    def _write(self, entries: Iterable[Entry]) -> None:
-        self._log.append([(what, " ".join(map(str, numbers)).encode()) for what, *numbers in entries])
 
     def _count(self, entry: Entry) -> None:
         if entry.what == BEGAN:

@@ -222,10 +222,7 @@ class Transport(Protocol):
     """One end of a line that may lose, repeat and reorder messages, and never changes one unnoticed."""
 
     def send(self, message: bytes, to: int | None = None) -> None:
-        """Take a message to a worker, from a server, or to all (``None``); from a worker it goes to the server.
-
-        It may wait in a batch until the next ``flush`` or ``receive``.
-        """
+        """Take a message, by the next ``flush`` or ``receive``, to a worker, to all (``None``) or to the server."""
 
     def flush(self) -> None:
         """Send what waits."""

@@ -260,7 +260,6 @@ class Device:
     def _begun(self, message: Message) -> _InRound:
         order = Order.of(message.body, self.contract)
         name, kind = Name.of(message, order.kind), self.contract.kinds[order.kind]
-        kind.check_power(order.power_dbm, self.contract.gain(self.identity))
         self.spending.begin(self.identity, name.number, name.attempt, name.kind)
         masks, rules = None, kind.rules(self.contract.rules)
         if rules:
@@ -309,8 +308,7 @@ class Device:
         def say(of: Type, body: bytes) -> Message:
             return self._said(of, now.name[:2], body)
 
-        gain, seed = self.contract.gain(self.identity), self._entropy(KEY_BYTES)
-        return kind.messages(vector, Sender(slot, gain, seed, now.agreeing, say))
+        return kind.messages(vector, Sender(slot, self._entropy(KEY_BYTES), now.agreeing, say))
 
     def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
         """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""

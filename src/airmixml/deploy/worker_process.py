@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.endpoint import LEDGER, DeployError, find_folder, load_contract, signing_keys_of_workers
-from airmixml.deploy.events import Events, Lines
+from airmixml.deploy.endpoint import LEDGER, DeployError, Lines, find_folder, load_contract, signing_keys_of_workers
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import (
@@ -22,7 +21,6 @@ from airmixml.deploy.wire import (
     Transport,
     Type,
     read_messages,
-    unpack_refusal,
 )
 from airmixml.deploy.worker import Device, Transcripts, Vector, vector_of
 from airmixml.errors import ProtocolError, hide_values
@@ -35,9 +33,9 @@ _LAST_HELLO_SECONDS: Final = 30.0
 class Workers:
     """The workers behind one connection, one or many, and the ledger that they share."""
 
-    def __init__(self, devices: Sequence[Device], spending: Spending, log: Log, events: Events | None = None) -> None:
+    def __init__(self, devices: Sequence[Device], spending: Spending, log: Log) -> None:
         self._devices = {device.identity: device for device in devices}
-        self._spending, self._log, self._events = spending, log, events
+        self._spending, self._log = spending, log
         self.are_done = False
         self.heard = 0  # messages of the server
 
@@ -51,17 +49,7 @@ class Workers:
         while batch := list(islice(asked, MOST_IN_BATCH)):
             with self._spending.together():
                 found = [answer for message, device in batch for answer in device.handle(message)]
-            for each in found:
-                self._note(each)
             yield found
-
-    def _note(self, answer: Message) -> None:
-        if self._events is None:
-            return
-        why = {"reason": unpack_refusal(answer.body)[0]} if answer.type is Type.REFUSAL else {}
-        spent = self._devices[answer.sender].contract.share(self._spending.spent(answer.sender))
-        about = {"worker": answer.sender, "round": answer.round, "attempt": answer.attempt, "spent": spent}
-        self._events.note(answer.type.name.lower(), **about, **why)
 
     def _addressed(self, message: Message) -> Iterable[Device]:
         """Return those that a message is for; what the server did not sign is for none of them."""
@@ -110,9 +98,7 @@ def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vec
     return partial(vector_of, [contract.payload(kind, data, workers) for kind in range(len(contract.kinds))])
 
 
-def open_workers(
-    folder: Path, data: Path, log: Log, *, show_values: bool = False, events: Events | None = None
-) -> Workers:
+def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = False) -> Workers:
     """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
     contract = load_contract(folder)
     keys = signing_keys_of_workers(folder, contract)
@@ -124,18 +110,14 @@ def open_workers(
         Device(number, contract, key, vector(place), spending, transcripts)
         for place, (number, key) in enumerate(keys.items())
     ]
-    return Workers(devices, spending, log, events)
+    return Workers(devices, spending, log)
 
 
-def run_workers(
-    place: Path, name: str, data: Path, patience: float, *, show_values: bool = False, events: Path | None = None
-) -> None:
+def run_workers(place: Path, name: str, data: Path, patience: float, *, show_values: bool = False) -> None:
     """Be a worker, or a gateway with its workers, until the run is over."""
     if not patience > 0.0:
         raise DeployError(f"--patience = {patience:g}: must be above 0 seconds")
     folder, log = find_folder(place, name), Lines(name)
-    workers = open_workers(
-        folder, data, log, show_values=show_values, events=None if events is None else Events(events)
-    )
+    workers = open_workers(folder, data, log, show_values=show_values)
     with closing(open_line(folder, load_contract(folder), log)) as transport:
         drive_workers(workers, transport, log, patience)

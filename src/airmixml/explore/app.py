@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FILE_TYPES: Final = {".html": "text/html", ".png": "image/png", ".json": "application/json"}
 _PAGES: Final = {path.name: path for path in Path(__file__).with_name("pages").iterdir() if path.suffix in _TYPES}
 _REPORT_POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 _BEFORE_HEAVY_SECONDS: Final = 0.3
@@ -163,17 +162,15 @@ class Explorer:
 
     async def _act(self, request: Request) -> Response:
         name, action = request.path_params["name"], request.path_params["action"]
-        if action not in ("cancel", "resume", "forget"):
+        if action not in ("cancel", "resume"):
             raise HTTPException(404)
         await self._book(action, name)
         return json_answer({"name": name})
 
     async def _file(self, request: Request) -> Response:
-        place = request.path_params["place"]
-        content = await self._book("file", request.path_params["name"], place)
+        content = await self._book("file", request.path_params["name"], request.path_params["place"])
         # A report brings its own style, and needs no script; it may do nothing but show itself.
-        own = {"content-security-policy": _REPORT_POLICY} if place.endswith(".html") else {}
-        return Response(content, headers=own, media_type=_FILE_TYPES.get(Path(place).suffix, "text/plain"))
+        return Response(content, headers={"content-security-policy": _REPORT_POLICY}, media_type="text/html")
 
 
 def page(name: str) -> Response:

@@ -1,4 +1,4 @@
-"""What a page can choose; from what it sends to a scenario, and back: as TOML, as a command, as Python."""
+"""What a page can choose; from what it sends to a scenario, and back: as TOML and as a command."""
 
 import os.path
 import shlex
@@ -75,22 +75,9 @@ class Asked:
         settings = (word for each in self.overrides for word in ("--set", each))
         return shlex.join(["airmix", "run", *self.base, *settings])
 
-    @property
-    def python(self) -> str:
-        """The script that runs it."""
-        call = "preset" if len(self.base) == 2 else "load"
-        loaded = f"Scenario.{call}({_quoted(self.base[-1])})"
-        changed = "".join(f"    {_quoted(each)},\n" for each in self.overrides)
-        overrides = f".with_overrides(\n{changed})" if changed else ""
-        return f"from airmixml import Scenario, run\n\nscenario = {loaded}{overrides}\nresult = run(scenario)\n"
-
     def exports(self) -> dict[str, str]:
-        """Return the scenario in its three forms."""
-        return {"toml": self.scenario.to_toml(comments=True), "command": self.command, "python": self.python}
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        """Return the scenario in its two forms."""
+        return {"toml": self.scenario.to_toml(comments=True), "command": self.command}
 
 
 def read_asked(body: Any, folder: Path) -> Asked:

@@ -21,8 +21,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
-from airmixml.scenario.consistency import rounds_refusal
-from airmixml.scenario.toml import declared, finite
+from airmixml.scenario.toml import finite
 from airmixml.wording import against, duration, epsilon_words, joules
 from airmixml.workers.loading import check_signal_memory
 
@@ -53,7 +52,7 @@ def is_light(scenario: Scenario) -> bool:
 
 
 def scenario_part(asked: Asked, settled: Scenario) -> Part:
-    """Return the values of the keys, and the scenario in its three forms."""
+    """Return the values of the keys, and the scenario in its two forms."""
     plain = settled.to_json()
     values = {key: plain[key.partition(".")[0]][key.partition(".")[2]] for key in KEYS}
     privacy, slots = settled.privacy, settled.slots_in_words
@@ -65,42 +64,9 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
         "seed": settled.seed,
         "slots": slots,
         "values": values,
-        "unused": sorted(_unused(settled)),
         "known": f"{target}; {settled.workers.count:,} workers, {settled.radio.scheduled:,} at a time in {slots}",
         "exports": asked.exports(),
     }
-
-
-def _unused(scenario: Scenario) -> Iterator[str]:
-    """Yield the keys that change nothing in this design."""
-    if scenario.mixing.policy != "dirmix":
-        yield "mixing.alpha"
-    if scenario.learner.closed_form:
-        yield "learner.epochs"
-    no_rounds = not scenario.learner.closed_form or rounds_refusal(scenario.workers, scenario.radio)
-    if no_rounds and not scenario.learner.rounds:
-        yield "learner.rounds"
-    if scenario.radio.link_kind.on_air:
-        yield from ("link.access_points", "link.rate_mbps")
-    else:
-        yield from ("radio.fading", "workers.side_metres")
-    # Noise that workers bring is accounted against a listener beside each of them.
-    yield "privacy.eavesdropper_distance_metres" if scenario.privacy.noise_kind.brought else "privacy.arithmetic"
-    if not scenario.privacy.noise_kind.masked:
-        yield "privacy.most_absent"
-    for table, name in (("mixing", "policy"), ("privacy", "sensitivity")):
-        own = getattr(getattr(scenario, table), name)
-        words = declared(f"{table}.{name}")["rule"].words
-        if all(_is_refused(scenario, f"{table}.{name}={word}") for word in words if word != own):
-            yield f"{table}.{name}"
-
-
-def _is_refused(scenario: Scenario, override: str) -> bool:
-    try:
-        scenario.with_overrides(override)
-    except AirMixError:
-        return True
-    return False
 
 
 def plan_part(

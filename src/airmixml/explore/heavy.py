@@ -1,10 +1,9 @@
-"""What takes seconds, in a process of its own: slow accountants, better designs, and a trial on real samples.
+"""What takes seconds, in a process of its own: slow accountants and better designs.
 
 The process is forked from a server that has imported everything already; ending it is how a page cancels.
 """
 
 import asyncio
-import math
 import multiprocessing
 import os
 import signal
@@ -14,9 +13,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from airmixml.data import known_dataset
-from airmixml.edge.training import learn
-from airmixml.errors import AirMixError
 from airmixml.explore.design import (
     LIGHT_ACCOUNTANTS,
     Part,
@@ -24,15 +20,10 @@ from airmixml.explore.design import (
     is_light,
     light_parts,
     plan_part,
-    problem_part,
     told,
 )
-from airmixml.planning.account import Account, epsilon_curves
 from airmixml.registries import ACCOUNTANTS
-from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.toml import finite
-from airmixml.streams import Streams
-from airmixml.workers import Signal, encoded_dim, load_dataset
+from airmixml.scenario import Scenario
 
 _AT_A_TIME: Final = max(1, (os.cpu_count() or 2) - 1)
 _LOOK_SECONDS: Final = 0.1
@@ -94,8 +85,6 @@ def _end(process: Any, *pipes: Any) -> None:
 
 _NICENESS: Final = 10
 _SECONDS_BETWEEN_REPORTS: Final = 0.3
-_TRIAL_WORK: Final = 3e10  # multiplications that take about a minute
-_TRIAL_SYMBOLS: Final = 2e9
 
 
 def compute(text: str, answers: Connection) -> None:
@@ -125,43 +114,4 @@ def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[P
         yield from light_parts(scenario)
     slow = tuple(name for name in ACCOUNTANTS.names if name not in LIGHT_ACCOUNTANTS)
     yield told(lambda: account_part(scenario, slow)[0])
-    yield told(lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]))
     yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
-    try:
-        yield trial_part(scenario, progress)
-    except AirMixError as problem:
-        yield {"part": "trial", "why": problem_part(problem)["line"]}
-
-
-def curves_part(account: Account) -> Part:
-    """Return epsilon against the number of slots; at the design's own number it is that of the table."""
-    slots, curves = epsilon_curves(account)
-    lines = [{"adversary": who, "accountant": by, "epsilon": finite(values)} for (who, by), values in curves.items()]
-    differ = len(slots) > 1 and any(math.isnan(each) for values in curves.values() for each in values)
-    note = "slots differ, so some epsilons are known for all of them alone" if differ else ""
-    return {"part": "curves", "slots": slots, "lines": lines, "note": note}
-
-
-def trial_part(scenario: Scenario, progress: Callable[[str, int, int], None]) -> Part:
-    """Return the accuracy of one simulated run on real samples; or why there is none."""
-    why = _why_no_trial(scenario)
-    if why:
-        return {"part": "trial", "why": f"{why}; start a run"}
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    learned = learn(scenario, dataset=dataset, context=RunContext(speed=Speed(threads=1), progress=progress))
-    history, how = learned.trained.history, f"one simulated run, seed {scenario.seed}"
-    if history.test_accuracy:
-        return {"part": "trial", "accuracy": {"accuracy": history.final_accuracy, "how": how}}
-    return {"part": "trial", "why": f"{history.score_name} {history.test_score[-1]:.3g} in {how}"}
-
-
-def _why_no_trial(scenario: Scenario) -> str:
-    workers, radio, learner = scenario.workers, scenario.radio, scenario.learner
-    known = known_dataset(workers.dataset)
-    if known is None or known.published is not None:
-        return f"{workers.dataset} does not come with the package"
-    signal = Signal.of(workers, encoded_dim(workers, known.input_dim), known.label_dim)
-    symbols = signal.symbols * radio.slots + signal.features * signal.classes * learner.rounds
-    width = max((*learner.hidden_units, *learner.filters)) * (64 * 9 if learner.model == "cnn" else signal.features)
-    work = 0 if learner.closed_form else width * radio.slots * learner.epochs
-    return "a trial takes too long" if symbols * radio.scheduled > _TRIAL_SYMBOLS or work > _TRIAL_WORK else ""

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -38,13 +37,11 @@ NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)
 _TAIL_BYTES: Final = 4096
 _LARGEST_FILE_BYTES: Final = 64_000_000
-_MOST_FIGURES: Final = 100
 _LARGEST_NOTE_BYTES: Final = 1_000_000
 _LONGEST_NAME: Final = 200  # bytes; files beside a folder have longer ones
 _SAID: Final = re.compile(r"airmix: (?P<stage>[^:]+): (?P<done>\d[\d,]{0,20}) of (?P<total>\d[\d,]{0,20})")
 _ENDING_SECONDS: Final = 10.0
 _ENDS: Final = ("", PARTIAL)
-_FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
 
 
 class _Places(NamedTuple):
@@ -104,16 +101,6 @@ class RunBook:
             self._processes[name].send_signal(signal.SIGINT)
             self._cancelled.add(name)
 
-    def forget(self, name: str) -> None:
-        """Drop what is noted of a run that failed and left no folder."""
-        with self._lock:
-            at = self._places(name)
-            if self._is_running(name) or at.folder.exists() or at.partial.exists():
-                raise RunFolderError(f"{name}: has a folder; remove that by hand")
-            for note in (at.note, at.log):
-                note.unlink(missing_ok=True)
-            self._processes.pop(name, None)
-
     def close(self) -> int:
         """Interrupt all runs that this explorer started, wait for them, and return how many there were."""
         running = [process for process in self._processes.values() if process.poll() is None]
@@ -144,17 +131,14 @@ class RunBook:
             about["line"] = str(problem)
         if is_finished:
             about = {**about, **facts_of_run(self.folder, at.folder)}
-            about["files"] = [
-                path.relative_to(at.folder).as_posix()
-                for path in sorted([*islice(at.folder.glob("figures/*.png"), _MOST_FIGURES), at.folder / REPORT])
-                if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
-            ]
+            report = at.folder / REPORT
+            about["report"] = report.is_file() and not report.is_symlink()
         return about
 
     def file(self, name: str, place: str) -> bytes:
-        """Return a file of a finished run that a page may show."""
+        """Return the report of a finished run, which alone a page may show."""
         path = self._places(name).folder / place
-        if not _FIGURES.fullmatch(place) or not path.is_file():
+        if place != REPORT or not path.is_file():
             raise RunFolderError(f"{shown(place)}: is no file of a finished run")
         return read_within(self.folder, path, _LARGEST_FILE_BYTES)
 
@@ -233,7 +217,7 @@ class RunBook:
             return {**about, "state": "interrupted", "resumable": at.note.is_file(), **_progress(said)}
         line = next((each for each in reversed(said) if each.startswith("airmix: error")), "")
         state = "failed" if line else "interrupted"
-        return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": not line}
+        return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": at.note.is_file()}
 
 
 def _is_run(entry: Path) -> bool:
@@ -347,9 +331,6 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
     except AirMixError as problem:
         return {"line": str(problem)}
     own, accuracy, energy = result.privacy[0], result.accuracy, getattr(result, "energy_joules", None)
-    server = next((each for each in result.privacy if (each.adversary, each.accountant) == ("server", "gdp")), None)
-    of_rows = result.row_statements if result.row_copies > 1 else ()
-    row = next((each for each in of_rows if each.adversary == own.adversary), None)
     facts = {
         "data": result.dataset.name,
         "mode": result.mode,
@@ -357,16 +338,10 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
         "delta": own.delta,
         "adversary": own.adversary,
         "accountant": own.accountant,
-        "server_epsilon": None if server is None else server.epsilon,
-        "row_epsilon": None if row is None else row.epsilon,
-        "row_before_the_draw": None if row is None else row.before_the_draw,
-        "row_copies": result.row_copies,
         "air_time": duration(result.air_seconds),
         "energy": None if energy is None else joules(energy),
         "seconds": result.seconds,
         "snr_db": getattr(result, "snr_inputs_db", None),
         "accuracy": None if accuracy is None else accuracy.final,
-        "best": None if accuracy is None else accuracy.best,
-        "scores": dict(result.scores),
     }
     return {"facts": finite(facts)}

@@ -70,8 +70,6 @@ def when_enter_is_pressed(act: Callable[[], None]) -> None:
 
 
 _HOST: Final = "127.0.0.1"
-_FIRST_PORT: Final = 8750
-_PORTS_TRIED: Final = 50
 _LONGEST_HEAD_BYTES: Final = 1_000_000  # more than all cookies that any server of this host can set in a browser
 _LONGEST_GOODBYE_SECONDS: Final = 2
 
@@ -84,26 +82,20 @@ class ExploreError(AirMixError):
     """The explorer cannot be started."""
 
 
-def bind(port: int | None) -> socket.socket:
-    """Return a listening socket of the loopback address: of that port, or of the next free one from 8750 on."""
-    last: OSError | None = None
-    for candidate in range(_FIRST_PORT, _FIRST_PORT + _PORTS_TRIED) if port is None else (port,):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_HOST, candidate))
-            listener.listen(128)
-            return listener
-        except OSError as problem:
-            listener.close()
-            last = problem
-    assert last is not None
-    if port is None:
-        raise ExploreError(f"no free port from {_FIRST_PORT} to {_FIRST_PORT + _PORTS_TRIED - 1}; give one with --port")
-    raise ExploreError(f"--port {port}: cannot be used ({reason(last)}); choose another, or leave --port out") from last
+def bind(port: int) -> socket.socket:
+    """Return a listening socket of the loopback address (0: any free port)."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((_HOST, port))
+        listener.listen(128)
+    except OSError as problem:
+        listener.close()
+        raise ExploreError(f"--port {port}: cannot be used ({reason(problem)}); choose another, or 0") from problem
+    return listener
 
 
-def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -> int:
+def serve(folder: Path, port: int, announce: Callable[[NewLink], None]) -> int:
     """Serve the runs folder until Ctrl-C and return how many runs that interrupted.
 
     ``announce`` gets what makes links, as soon as they are answered.
@@ -157,16 +149,14 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
 
 
 @contextmanager
-def serving_status(
-    told: Callable[[], dict[str, Any]], port: int | None, announce: Callable[[str], None]
-) -> Iterator[NewLink]:
+def serving_status(told: Callable[[], dict[str, Any]], announce: Callable[[str], None]) -> Iterator[NewLink]:
     """Serve the status page of a server in another thread, until the block ends; ``told`` gives what it shows.
 
     ``announce`` gets a link, which works once, and another whenever Enter is pressed.
     """
     with _of_extra():
         from airmixml.explore.app import status_app
-    listener = bind(port)
+    listener = bind(0)
     guard, server = _guarded(status_app(told), listener, "airmix server --status")
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

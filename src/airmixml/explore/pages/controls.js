@@ -60,7 +60,7 @@ function makeControl(control, key, change) {
   if (key.words.length) {
     const select = make("select", { id, title: key.about, onchange: () => change(control.key, select.value) }, key.words.map((word) => make("option", { value: word, title: key.abouts[word] }, SHOWN[control.key]?.[word] ?? word)));
     const row = make("div", { class: "control wide" }, label, select);
-    fields.set(control.key, { control, input: select, row });
+    fields.set(control.key, { control, input: select });
     return row;
   }
   const input = make("input", { id, type: "number", step: "any", inputmode: "decimal", title: key.about, onchange: () => input.value !== "" && change(control.key, Number(input.value)) });
@@ -81,7 +81,7 @@ function makeControl(control, key, change) {
     slider.dispatchEvent(new Event("input"));
   };
   const row = make("div", { class: "control" }, label, input, slider);
-  fields.set(control.key, { control, input, slider, row });
+  fields.set(control.key, { control, input, slider });
   return row;
 }
 
@@ -97,11 +97,9 @@ function toSlider(control, value) {
   return Math.round(STEPS * Math.min(1, Math.max(0, share)));
 }
 
-// Shows the values, and only controls that change something in this design.
-export function fillControls(values, unused) {
-  for (const [key, { control, input, slider, row }] of fields) {
+export function fillControls(values) {
+  for (const [key, { control, input, slider }] of fields) {
     const value = values[key];
-    row.hidden = unused.includes(key);
     if (input !== document.activeElement || input.tagName === "SELECT") {
       if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
       input.value = typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value ?? "";

@@ -4,9 +4,8 @@ import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario,
 import { fillControls, makeControls, markInvalid } from "./controls.js";
 
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
-const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
 const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
-const SHOWN = ["facts", "epsilon-table", "epsilon-chart", "curve-chart", "options"];
+const SHOWN = ["facts", "epsilon-table", "epsilon-chart", "options"];
 const SLOW_MILLISECONDS = 150;
 let controller = null, waiting = false, pending = false, changedAt = 0, source = null;
 
@@ -74,9 +73,9 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, noAccuracy: "", plan: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, plan: null });
     byId("air").value = part.air;
-    fillControls(part.values, part.unused);
+    fillControls(part.values);
     showExport(state.form);
     state.statements.clear();
     state.refusals.clear();
@@ -108,15 +107,10 @@ function take(part, seen, started, changed) {
     if (!seen.plan && !seen.problem) showComputing(seen);
     for (const id of SHOWN) byId(id).classList.toggle("stale", !(id === "facts" ? seen.plan : id.startsWith("epsilon") && seen.account));
     showTiming(started, changed);
-    progressNote("slow accountants, better designs and a trial follow");
+    progressNote("slow accountants and better designs follow");
     arrived();
   } else if (part.part === "progress") {
     progressNote(`${part.stage}: ${part.done.toLocaleString("en")} of ${part.total.toLocaleString("en")}`);
-  } else if (part.part === "curves") {
-    showCurves(part);
-  } else if (part.part === "trial") {
-    Object.assign(state, part.accuracy ? { accuracy: part.accuracy } : { noAccuracy: part.why });
-    showFacts();
   } else if (part.part === "late") {
     seen.late = true;
     if (!seen.plan && !seen.problem) showVerdict("", "not computed", `It takes too long here. Known: ${state.known}`);
@@ -154,14 +148,14 @@ function showVerdict(kind, word, text) {
 function showFacts() {
   if (!state.plan) return;
   const facts = state.plan.cards.map((each) => [each.name, each.value, each.note, each.about]);
-  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, in one simulated run or as the plan expects it."]);
+  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, as the plan expects it; a run measures it."]);
   byId("facts").replaceChildren(...facts.map(([name, value, note, about]) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
   byId("facts").classList.remove("stale");
 }
 
 function accuracyFact() {
   if (state.accuracy) return ["Expected accuracy", percent(state.accuracy.accuracy), state.accuracy.how];
-  if (state.noAccuracy) return ["Expected accuracy", "–", state.noAccuracy];
+  if (state.plan.part === "options") return ["Expected accuracy", "–", "start a run"];
   return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
 }
 
@@ -207,14 +201,14 @@ function takeAccount(part) {
   showEpsilons(names, target);
 }
 
-// Where the target cannot be met there is nothing to certify, and no curve.
+// Where the target cannot be met there is nothing to certify.
 function clearAccount() {
   byId("epsilon-table").tHead.replaceChildren();
   byId("epsilon-table").tBodies[0].replaceChildren(make("tr", {}, make("td", { class: "quiet" }, "Nothing is sent, so nothing is certified.")));
   byId("refusals").replaceChildren();
   byId("options").replaceChildren();
   if (!state.plan?.verdict.runs) byId("facts").replaceChildren();
-  for (const id of ["epsilon-chart", "curve-chart"]) chart(id, [], { empty: "Nothing to show." });
+  chart("epsilon-chart", [], { empty: "Nothing to show." });
 }
 
 function showEpsilons(names, target) {
@@ -231,17 +225,6 @@ function showEpsilons(names, target) {
   byId("accountants").replaceChildren(...state.accountants.map((by, place) => make("span", { title: state.about[by] }, make("b", { style: `color:${COLOURS[place % COLOURS.length]}` }, SYMBOLS[place % SYMBOLS.length][1]), by)));
   chart("epsilon-chart", traces, { showlegend: false, margin: { l: 92, r: 12, t: 8, b: 40 }, shapes, xaxis: { ...logAxis([target, ...state.statements.values()], "epsilon"), automargin: false }, yaxis: { automargin: false, categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
   byId("target-note").textContent = `(dotted: target ${number(target)})`;
-}
-
-function showCurves(part) {
-  const traces = part.lines.map((each) => ({
-    name: `${each.adversary}, ${each.accountant}`, x: part.slots, y: each.epsilon, mode: "lines+markers", type: "scatter",
-    line: { color: COLOURS[state.accountants.indexOf(each.accountant) % COLOURS.length], dash: { release: "solid", server: "dash", eavesdropper: "dot", everyone: "dashdot" }[each.adversary] },
-    marker: { symbol: FAMILY[each.adversary] ?? "circle", size: 6 }, hovertemplate: `%{x} slots: epsilon %{y:.4g}<extra>${each.adversary}, ${each.accountant}</extra>`,
-  }));
-  chart("curve-chart", traces, { xaxis: logAxis(part.slots, "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
-  byId("curve-note").textContent = part.note ? `(${part.note})` : "";
-  byId("curve-chart").classList.remove("stale");
 }
 
 function showOptions(plan) {
@@ -275,7 +258,7 @@ function refuseExport(why) {
 }
 
 function save() {
-  const ending = { toml: "toml", command: "sh", python: "py" }[state.form];
+  const ending = { toml: "toml", command: "sh" }[state.form];
   const link = make("a", { href: URL.createObjectURL(new Blob([state.exports[state.form] ?? ""], { type: "text/plain" })), download: `${state.name}.${ending}` });
   link.click();
   URL.revokeObjectURL(link.href);

@@ -5,9 +5,8 @@ import { COLOURS, byId, chart, make, notice, number, percent, plain } from "./sh
 const ABOUT = {
   Mode: "A simulation draws its noise from the seed and protects nobody; protection draws it from a secret.",
   Epsilon: "The most that an adversary learns about one worker: smaller is more private.", Delta: "The probability that epsilon fails.",
-  "Epsilon against the server": "The same against the server, which knows who sent in each slot.", "Epsilon of a row of the data": "The same of one row of the data, which several workers may hold.",
   SNR: "Signal-to-noise ratio of the inputs in a mixture, in the median slot.", Energy: "Radiated by all workers in all slots.", "Air time": "How long all slots and rounds last.",
-  "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", "Accuracy, best": "On the same test rows, so a little too good.", Data: "Data set and number of workers.",
+  "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", Data: "Data set and number of workers.",
 };
 const chosen = new Map(), told = new Map(), colours = new Map();
 let asked, values = null, timer = null, runs = [];
@@ -19,8 +18,6 @@ export function startRun(askedScenario) {
     byId("run-name").textContent = event.detail.name;
     byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${event.detail.slots}, ${values["learner.model"]}.`;
     byId("seed").value = event.detail.seed;
-    byId("epochs").value = values["learner.epochs"];
-    byId("epochs").disabled = byId("epochs-label").hidden = event.detail.unused.includes("learner.epochs");
   });
   byId("start").addEventListener("submit", start);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !byId("run").hidden) refresh(); });
@@ -31,7 +28,6 @@ async function start(event) {
   event.preventDefault();
   await attempt(async () => {
     const body = asked(), overrides = { ...body.overrides, seed: Number(byId("seed").value) };
-    if (!byId("epochs").disabled) overrides["learner.epochs"] = Number(byId("epochs").value);
     const { name } = await ask("api/runs", { ...body, overrides });
     chosen.set(name, true);
   });
@@ -109,18 +105,16 @@ function row(run) {
     make("td", {}, isComparable(run) ? box : "", chosen.get(run.name) ? make("span", { class: "swatch", style: `background:${colour(run.name)}` }) : ""),
     make("th", { scope: "row" }, run.name),
     make("td", {}, make("span", { class: `state ${run.state}` }, run.state), running ? make("progress", { "aria-label": `Progress of ${run.name}`, ...(run.total ? { max: run.total, value: run.done } : {}) }) : "", make("div", { class: "quiet" }, far || run.line || told.get(run.name)?.line || "")),
-    make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "", run.state === "failed" ? action("Forget", "forget") : "",
-      told.get(run.name)?.files?.map((file) => make("a", { href: `runs/${encodeURIComponent(run.name)}/${file}`, target: "_blank", rel: "noopener noreferrer" }, file.replace("figures/", "").replace(/\.(png|html)$/, ""))))));
+    make("td", {}, make("div", { class: "bar" }, run.state === "running" && run.stage !== "interrupting" ? action("Cancel", "cancel") : "", run.resumable ? action("Resume", "resume") : "",
+      told.get(run.name)?.report ? make("a", { href: `runs/${encodeURIComponent(run.name)}/report.html`, target: "_blank", rel: "noopener noreferrer" }, "report") : "")));
 }
 
 function drawComparison(finished) {
-  const steps = [...new Set(finished.map((run) => run.curve?.step ?? "epoch"))].join(" or ");
   const rows = [
-    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], [`Accuracy, best ${steps}`, (facts) => percent(facts.best), ABOUT["Accuracy, best"]],
-    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], ["Epsilon against the server", (facts) => number(facts.server_epsilon)],
-    ["Epsilon of a row of the data", (facts) => (facts.row_copies === 1 ? "that of its worker" : facts.row_epsilon === null ? "no guarantee stated" : `${number(facts.row_epsilon)} (${facts.adversary}${facts.row_before_the_draw ? `; before the draw ${number(facts.row_before_the_draw)}` : ""}), on up to ${facts.row_copies} workers`)],
+    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)],
+    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)],
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
-  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell, about]) => make("tr", { title: about ?? ABOUT[name] }, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
+  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell]) => make("tr", { title: ABOUT[name] }, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
 }

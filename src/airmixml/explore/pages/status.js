@@ -66,12 +66,11 @@ function rows(status) {
 
 function show(status) {
   byId("name").textContent = status.name;
-  byId("run").textContent = `run ${status.run}`;
   verdict(status);
   const last = status.accuracy.at(-1);
   byId("facts").replaceChildren(
     fact("Workers alive", `${status.alive} of ${status.workers}`, `a round needs ${status.fewest}`),
-    fact("Rounds done", `${status.rounds_done} of ${status.rounds_planned}`, status.present.length ? `the last with ${status.present.at(-1)} workers` : "none yet"),
+    fact("Rounds done", `${status.rounds_done} of ${status.rounds_planned}`, "of those planned"),
     fact("Privacy spent", share(status.spent), status.epsilon
       ? `of the budget by the worst worker; all of it is epsilon ${status.epsilon}, delta ${status.delta.toExponential()}`
       : "no privacy: what workers send protects nobody"),
