@@ -216,10 +216,11 @@ def check_scenario(
 
             check_protectable(scenario.workers)
         with progress_bars() as progress:
-            from airmixml.runs.spending import plan_spending, seeds_of
+            from airmixml.runs.spending import plan_spending
 
             spending = plan_spending(
-                seeds_of(scenario, seeds),
+                scenario,
+                seeds,
                 ledger,
                 private=private,
                 public_test=public_test,

@@ -40,16 +40,12 @@ _ABOUT: Final = {
     "figures/overview": (
         "What was sent, received and learned",
         "Examples of slots as sent and as received, how well each class was learned or how learning went, and "
-        "histograms of transmit power and of the received signal-to-noise ratio.",
+        "what accountants certify.",
     ),
     "figures/privacy": (
         "Epsilon by accountant and adversary",
         "Epsilon that each accountant certifies against each adversary, on a logarithmic axis; the cards give the "
         "numbers.",
-    ),
-    "figures/seeds": (
-        "All seeds",
-        "Accuracy and other results of every seed beside their mean; the tables give the numbers.",
     ),
     "attack": ("What was recovered", f"Originals beside what each adversary recovered{_TABLES}"),
     "audit": (

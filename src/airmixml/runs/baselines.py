@@ -164,13 +164,15 @@ def _predicted(model: _Model, dataset: DataSet, inputs: NDArray[Any]) -> NDArray
 def _counted(
     dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]
 ) -> tuple[tuple[ClassResult, ...], tuple[tuple[int, ...], ...]]:
-    """Return how often each class, or each of several labels, was there, was predicted, and both; and the confusion."""
+    """Return how each class, or each of several labels, was told, and of classes the confusion."""
     if dataset.task == "regression" or dataset.label_dim > MOST_CLASSES_LISTED:
         return (), ()
     one_hot, numbers = dataset.task == "classification", np.arange(dataset.label_dim)
     said, true = ((each[:, None] == numbers if one_hot else each > 0.5).astype(np.int64) for each in (predicted, truth))
-    counts = (true.sum(axis=0), said.sum(axis=0), (said & true).sum(axis=0))
-    classes = (
-        ClassResult.counted(name, *map(int, each)) for name, *each in zip(dataset.class_names, *counts, strict=True)
-    )
+    classes = []
+    counts = true.sum(axis=0), said.sum(axis=0), (said & true).sum(axis=0)
+    for name, *each in zip(dataset.class_names, *counts, strict=True):
+        rows, taken, right = map(int, each)
+        recall, precision = (right / count if count else None for count in (rows, taken))
+        classes.append(ClassResult(name=name, rows=rows, recall=recall, precision=precision))
     return tuple(classes), tuple(map(tuple, (true.T @ said).tolist())) if one_hot else ()

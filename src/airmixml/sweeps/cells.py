@@ -43,7 +43,6 @@ _MOST_IN_CLOSED_FORM: Final = 16  # each holds only its moments
 # What is no result, what has a name of its own here, and what has many numbers.
 _LEFT_OUT_OF_RUNS: Final = (
     *("name", "seed", "air", "privacy", "row_privacy", "row_statements", "versions", "run_dir", "device"),
-    "ledger.histogram",
 )
 _STATED_OF_RUNS: Final = ("delta", "adversary", "adjacency", "accountant")
 _LEFT_OUT_OF_ATTACKS: Final = ("label", "name", "air", "scenario", "left_out", "verdict", "details")
