@@ -49,7 +49,7 @@ class Network(ABC):
 
     @abstractmethod
     def exported(self) -> Any:
-        """Return it for batches of any size, as a part of a ``GraphPart``."""
+        """Return it as a torch module for batches of any size; None: it cannot be exported."""
 
 
 class NetworkEncoder(Encoder):
@@ -79,7 +79,8 @@ class NetworkEncoder(Encoder):
         return self.network().cost(self._tried(_assumed_shapes(workers, input_dim))[0])
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        return GraphPart(self.network().exported(), self._tried(_input_shapes(input_dim, image_shape))[0])
+        module = self.network().exported()
+        return None if module is None else GraphPart(module, self._tried(_input_shapes(input_dim, image_shape))[0])
 
     def _tried(self, shapes: Sequence[Shape]) -> tuple[Shape, int]:
         """Return the shape that the network takes and the width of its output; it is tried once for each shape."""
@@ -231,8 +232,8 @@ class OnnxNetwork(Network):
             working_numbers=max(map(np.size, found)),
         )
 
-    def exported(self) -> Any:
-        return self._model
+    def exported(self) -> None:
+        return None
 
 
 def _products(node: Any, shapes: dict[str, Shape]) -> int:

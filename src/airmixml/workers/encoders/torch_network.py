@@ -84,8 +84,8 @@ class TorchNetwork(Network):
         with torch.no_grad():
             return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
 
-    def exported(self) -> torch.nn.Module:
-        return self.module
+    def exported(self) -> torch.nn.Module | None:
+        return None if isinstance(self.module, torch.jit.ScriptModule) else self.module
 
     def cost(self, shape: Shape) -> FeatureCost:
         values = [*self.module.parameters(), *self.module.buffers()]
