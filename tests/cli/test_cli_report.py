@@ -96,13 +96,12 @@ def test_side_by_side(airmix: Airmix, copied: Callable[[str], Path], tmp_path: P
     text = (tmp_path / "runs" / "report-a-b.html").read_text(encoding="utf-8")
     # Nothing else was given differently.
     assert Marks(text).rows == [["key", "a", "b"], ["seed", "0", "*4"], ["learner.epochs", "2", "*3"]]
-    assert text.count('<article class="card') == 8
     assert airmix("report", "a", "b", "c", "--out", "all.html").returncode == 0
     three = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert {"mixing.policy", "privacy.adversary"} < {row[0] for row in Marks(three).rows}
     assert len(three) < 3_000_000
     assert airmix("report", "a", "a", "--out", "all.html").returncode == 0  # a report of ours may be replaced
-    assert "the scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert "The scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
 
 
 def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("seeds", ("mean of 2 seeds", "All seeds")),
+        ("seeds", ("mean of 2 seeds",)),
         ("closed-form", ("lda, closed form", "recall")),
         ("rounds", ("lda, then 3 rounds of gradients", "1 slot and 3 rounds")),
         ("audit", ("NOT REFUTED", "with 95 % confidence", "clopper-pearson", "100 per adversary")),

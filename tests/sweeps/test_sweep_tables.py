@@ -146,7 +146,7 @@ def test_files_hold_every_row_and_every_metric(tmp_path: Path) -> None:
 
 def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path) -> None:
     swept = made_up(tmp_path, TWO_KEYS)
-    text = sweep_table(swept.to_dict(), swept.to_dict()["cells"]).to_latex(booktabs=False)
+    text = sweep_table(swept.to_dict(), swept.to_dict()["cells"]).to_latex()
     assert "toprule" not in text
     body = [line for line in text.splitlines() if not line.startswith("%")]
     assert body[0] == r"\begin{tabular}{lllllll}"
@@ -158,7 +158,7 @@ def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path)
         assert not re.search(r"(?<!\\)[%_#]", row)
         assert not row.startswith("[")  # which would be an option of the line above
     odd = Table(title="t", note="", columns=("a",), rows=((r"[1] \x {y} $5 ~ 50% <&>",),))
-    assert odd.to_latex(booktabs=False).splitlines()[5] == (r"{[}1] \textbackslash{}x \{y\} \$5 \~{} 50\% $<$\&$>$ \\")
+    assert odd.to_latex().splitlines()[5] == (r"{[}1] \textbackslash{}x \{y\} \$5 \~{} 50\% $<$\&$>$ \\")
 
 
 def test_a_sweep_that_failed_everywhere_still_says_why(tmp_path: Path) -> None:

@@ -68,15 +68,13 @@ class Table:
             f"<caption>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
 
-    def to_latex(self, *, booktabs: bool = True) -> str:
-        """Return a ``tabular``, with the rules of the package booktabs or of LaTeX itself; the note is a comment."""
+    def to_latex(self) -> str:
+        """Return a ``tabular`` with the rules of LaTeX itself; the note is a comment."""
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
         head = " & ".join(rf"\textbf{{{_latex(name)}}}" for name in self.columns) + r" \\"
-        needs = r"; needs \usepackage{booktabs}" if booktabs else ""
-        note = [] if booktabs else [f"% {line}" for line in self.note.splitlines()]
-        begin = f"% {self.title}{needs}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
-        top, middle, bottom = (r"\toprule", r"\midrule", r"\bottomrule") if booktabs else (r"\hline",) * 3
-        return "\n".join([*begin, top, head, middle, *body, bottom, r"\end{tabular}", ""])
+        note = [f"% {line}" for line in self.note.splitlines()]
+        begin = f"% {self.title}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
+        return "\n".join([*begin, r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""])
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
         """Yield the table as it fits the terminal."""

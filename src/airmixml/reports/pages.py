@@ -12,14 +12,14 @@ from typing import Any, Final
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.cards import asked_for
 from airmixml.output.commands import command_for, flat, needs_file, shown_value
-from airmixml.output.page import Cards, Code, Facts, Folded, Lines, Page, Part, Picture, Rows, section
+from airmixml.output.page import Cards, Code, Facts, Folded, Page, Part, Picture, Rows, section
 from airmixml.output.tables import Marked, Table
 from airmixml.reading import read_regular
 from airmixml.reports.folders import FoundFolder, find_folder, is_report, read_curve
 from airmixml.scenario import Scenario
 from airmixml.storage.files import corrupt_file, write_text, writing_to
 from airmixml.storage.run_folder import PROTECTION, REPORT, SCENARIO
-from airmixml.wording import NONE, against, duration, plural
+from airmixml.wording import NONE, against, duration
 
 _MOST_FOLDERS: Final = 12
 # Who makes the page of a result from its JSON file and its scenario; imported when a folder of that kind is met.
@@ -33,38 +33,16 @@ _BUILDERS: Final = {
     "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
     "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
 }
-MOST_BYTES: Final = 2_000_000  # a page of 3 MB, base64 and words taken off
-_TABLES: Final = "; the tables have the numbers."
-# What stands below each, and what it shows. Of the others the file's name is all that is known.
-_ABOUT: Final = {
-    "figures/overview": (
-        "What was sent, received and learned",
-        "Examples of slots as sent and as received, how well each class was learned or how learning went, and "
-        "what accountants certify.",
-    ),
-    "figures/privacy": (
-        "Epsilon by accountant and adversary",
-        "Epsilon that each accountant certifies against each adversary, on a logarithmic axis; the cards give the "
-        "numbers.",
-    ),
-    "attack": ("What was recovered", f"Originals beside what each adversary recovered{_TABLES}"),
-    "audit": (
-        "Claims and lower bounds, and the error rates of the attack",
-        f"Epsilons claimed and found, on a line each{_TABLES}",
-    ),
-    "plan": (
-        "Designs at the same privacy",
-        f"Signal and energy of designs, and the accuracy expected or, where that is not known, learning noise{_TABLES}",
-    ),
-    "compare": ("Accuracy of each method", f"Accuracy of each method on the test set, and its epsilon{_TABLES}"),
-    "sweep": (
-        "The first metric along the first key",
-        f"The first metric as a line, or as one line for each value of a second key{_TABLES}",
-    ),
-    "tolerances": (
-        "Accuracy against the size of each impairment",
-        f"How accuracy falls as each impairment grows{_TABLES}",
-    ),
+# What each shows; of the others the file's name is all that is known.
+_CAPTIONS: Final = {
+    "figures/overview": "What was sent and received, what was learned, and what accountants certify",
+    "figures/privacy": "Epsilon by accountant and adversary",
+    "attack": "Originals beside what each adversary recovered",
+    "audit": "Epsilons claimed and found, and the error rates of the attack",
+    "plan": "Signal, energy and expected accuracy or learning noise of designs at the same privacy",
+    "compare": "Accuracy of each method on the test set, and its epsilon",
+    "sweep": "The first metric along the first key",
+    "tolerances": "Accuracy against the size of each impairment",
 }
 _PROTECTED: Final = ("figures/privacy",)
 _RELEASABLE: Final = (
@@ -127,7 +105,7 @@ class Report:
             notices=(*self.page.notices, *((_RELEASABLE,) if self.protected else study)),
             sections=(
                 *kept,
-                section("pictures", "Pictures", *embed(pictures_in(self.found.path, protected=self.protected))),
+                section("pictures", "Pictures", *pictures_in(self.found.path, protected=self.protected)),
                 section("again", "Make it again", *again),
             ),
         )
@@ -190,49 +168,29 @@ def read_report(folder: Path, work: Path | None = None) -> Report:
 
 
 def side_by_side(reports: Sequence[Report]) -> Page:
-    """Return the page about several folders."""
+    """Return the page about several folders: a column each, and no picture."""
     names = short_names([report.found.path for report in reports])
-    pairs = dict(zip(names, reports, strict=True))
     scenarios = [{} if each.scenario is None else flat(each.scenario) for each in reports]
-    told = [{key: shown_value(value) for key, value in scenario.items()} for scenario in scenarios]
-    differences = _beside("Keys that differ", names, told, first="key", differing=True)
-    asked: list[Part] = [
-        f"{name} ({report.page.kind}): {report.page.title}{f'. {report.page.verdict}' if report.page.verdict else ''}"
-        for name, report in pairs.items()
-    ]
-    asked += (
-        ["Marked values are not those of the first column; all keys that are not listed are equal.", *differences]
-        if differences
-        else ["Nothing: the scenarios are equal."]
-    )
-    asked += _beside("What was asked", names, [dict(report.asked) for report in reports])
-    results: tuple[Part, ...] = (
-        *_beside("What came out", names, [dict(_rows(report.page, "results")) for report in reports]),
-        *_beside("Smallest epsilon against each adversary", names, list(map(_epsilons, reports))),
-        *_beside("Energy, power and time on the air", names, [dict(_rows(each.page, "costs")) for each in reports]),
-    )
-    privacy: list[Part] = []
-    pictures: list[Part] = []
-    again: list[Part] = []
-    for name, report in pairs.items():
-        groups = list(report.page.all(Cards))
-        privacy += [] if groups else [f"{name}: no epsilon is stated."]
-        for group in groups:
-            title = name if len(groups) == 1 else f"{name}: {group.title}"
-            privacy += [Cards(title=title, cards=group.cards), Lines(report.page.notices)]
-        drawn = embed(pictures_in(report.found.path, protected=report.protected), MOST_BYTES // len(reports))
-        about = f"{name}: {plural(len(drawn), 'picture')}"
-        pictures.append(Folded(summary=about, parts=tuple(drawn), open=len(names) < 4))
-        again += [name, Code(shlex.join(report.command))]
+    keys = [{key: shown_value(value) for key, value in scenario.items()} for scenario in scenarios]
+    told = [{"kind": each.page.kind, "title": each.page.title, "verdict": each.page.verdict} for each in reports]
+    differences = _beside("Keys that differ", names, keys, first="key", differing=True)
+    costs = [dict(_rows(each.page, "costs")) for each in reports]
+    marked = "Marked values are not those of the first column; all keys that are not listed are equal."
     return Page(
         kind="side by side",
         title=f"{len(reports)} results side by side: {', '.join(names)}",
+        notices=tuple(dict.fromkeys(notice for report in reports for notice in report.page.notices)),
         sections=(
-            section("differences", "What differs", *asked),
-            section("results", "What came out", *results),
-            section("privacy", "Who learns what", *privacy),
-            section("pictures", "Pictures", *pictures),
-            section("again", "Make them again", *again),
+            section("differences", "What differs", marked if differences else "The scenarios are equal.", *differences),
+            section(
+                "results",
+                "What came out",
+                *_beside("Each folder", names, told),
+                *_beside("What came out", names, [dict(_rows(each.page, "results")) for each in reports]),
+                *_beside("Smallest epsilon against each adversary", names, list(map(_epsilons, reports))),
+                *_beside("Energy, power and time on the air", names, costs),
+            ),
+            section("again", "Make them again", *(Code(shlex.join(report.command)) for report in reports)),
         ),
     )
 
@@ -285,22 +243,15 @@ def pictures_in(folder: Path, *, protected: bool = False) -> list[Picture]:
         path.relative_to(folder).with_suffix("").as_posix(): path
         for path in sorted((*folder.glob("*.png"), *folder.glob("figures/*.png")))
     }
-    known = [name for name in _ABOUT if name in files]
-    others = [name for name in files if name not in _ABOUT and "/" not in name]
-    found = []
-    for name in known + others:
-        if protected and name not in _PROTECTED:
-            continue
-        path = files[name]
-        caption, shows = _ABOUT.get(name, (name, f"{name}: measured values beside the printed ones{_TABLES}"))
-        found.append(Picture(caption=caption, shows=shows, content=read_regular(path), file=path.name))
-    return found
-
-
-def embed(pictures: Sequence[Picture], most_bytes: int = MOST_BYTES) -> list[Picture]:
-    """Return pictures whose data are at most so many bytes together; those that do not fit are named by their file."""
-    found = []
-    for each in pictures:
-        most_bytes -= len(each.content)
-        found.append(each if most_bytes >= 0 else replace(each, content=b""))
-    return found
+    known = [name for name in _CAPTIONS if name in files]
+    others = [name for name in files if name not in _CAPTIONS and "/" not in name]
+    return [
+        Picture(
+            caption=_CAPTIONS.get(name, name),
+            shows=f"{_CAPTIONS.get(name, f'{name}: measured beside printed')}; the tables have the numbers.",
+            content=read_regular(files[name]),
+            file=files[name].name,
+        )
+        for name in (_PROTECTED if protected else known + others)
+        if name in files
+    ]

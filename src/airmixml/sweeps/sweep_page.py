@@ -94,7 +94,7 @@ def write_sweep(swept: Swept) -> list[Path]:
         plain,
         sweep_figure(plain, swept.scenario.title),
         csv=rows_csv(swept.long_rows()),
-        tex=sweep_table(plain, plain["cells"]).to_latex(booktabs=False),
+        tex=sweep_table(plain, plain["cells"]).to_latex(),
     )
 
 
