@@ -70,7 +70,7 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Air
     first = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
     assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
     again = airmix("report", "here", "--json")
-    assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
+    assert json.loads(again.stdout) == {"report": "here/report.html", "folder": "here"}
     assert (tmp_path / "here" / "report.html").read_text(encoding="utf-8") == first
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
@@ -86,36 +86,15 @@ def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], 
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
 
 
-@pytest.mark.long
-def test_side_by_side(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
-    copied("a")
-    airmix(*SMALL, "--set", "learner.epochs=3", "--seed", "4", "--out", "b")
-    airmix("run", "--preset", "private-iris", "--private", "--out", "c")
-    done = airmix("report", "a", "b")
-    assert done.stdout == "report: runs/report-a-b.html\n"
-    text = (tmp_path / "runs" / "report-a-b.html").read_text(encoding="utf-8")
-    # Nothing else was given differently.
-    assert Marks(text).rows == [["key", "a", "b"], ["seed", "0", "*4"], ["learner.epochs", "2", "*3"]]
-    assert airmix("report", "a", "b", "c", "--out", "all.html").returncode == 0
-    three = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert {"mixing.policy", "privacy.adversary"} < {row[0] for row in Marks(three).rows}
-    assert len(three) < 3_000_000
-    assert airmix("report", "a", "a", "--out", "all.html").returncode == 0  # a report of ours may be replaced
-    assert "The scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
-
-
 def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Path) -> None:
-    assert "give one or more folders" in refused("report")
     assert "nowhere: there is no such folder" in refused("report", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "empty: holds none of metrics.json, compare.json" in refused("report", "empty")
     (tmp_path / "file").write_text("x")
     assert "file: is no folder" in refused("report", "file")
     copied("a")
-    assert "there is no such folder" in refused("report", "a", "nowhere")
-    assert "file: is there already and is no report of airmix" in refused("report", "a", "a", "--out", "file")
-    assert "empty: is a folder" in refused("report", "a", "a", "--out", "empty")
-    assert "give 2 to 12 folders" in refused("report", *["a"] * 13)
+    assert "file: is there already and is no report of airmix" in refused("report", "a", "--out", "file")
+    assert "empty: is a folder" in refused("report", "a", "--out", "empty")
     shutil.copytree(tmp_path / "a", tmp_path / "a.partial")
     assert "an interrupted run" in refused("report", "a.partial")
 

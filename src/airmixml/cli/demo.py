@@ -134,7 +134,6 @@ def _cells(side: _Side, epochs: int) -> dict[str, str]:
         **{f"  against {name}": drawn_and_before(each) for name, each in side.smallest("privacy").items()},
         "of a flower, against": f"held by up to {metrics['row_copies']:,} workers",
         **{f"  {name}": drawn_and_before(each) for name, each in side.smallest("row_statements").items()},
-        "run folder": side.metrics["run_dir"],
     }
 
 

@@ -129,7 +129,7 @@ def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
 def drawn_and_before(stated: dict[str, Any]) -> str:
     """Return the epsilon of a statement, and what it was before the schedule was drawn, where that differs."""
     before = stated["before_the_draw"]
-    return epsilon_text(stated["epsilon"]) + (f" (before the draw {epsilon_text(before)})" if before else "")
+    return epsilon_text(stated["epsilon"]) + (f" as drawn, {epsilon_text(before)} before" if before else "")
 
 
 def _of_classes(found: dict[str, Any] | None) -> tuple[Folded, ...]:
