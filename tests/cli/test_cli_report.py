@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,33 +19,6 @@ Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 Refused = Callable[..., str]
 SMALL = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2")
-
-
-class Marks(HTMLParser):
-    """Rows of the first table of a page: texts of their cells, those that are marked with a star."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tables = 0
-        self.star = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, _attrs: object) -> None:
-        self.tables += tag == "table"
-        if self.tables == 1 and tag == "tr":
-            self.rows.append([])
-        if self.tables == 1 and tag in ("td", "th"):
-            self.rows[-1].append("")
-        self.star = "*" if tag == "mark" else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self.tables += tag == "table"
-        self.star = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.tables == 1 and self.rows and self.rows[-1]:
-            self.rows[-1][-1] += self.star + data.strip()
 
 
 @pytest.fixture(scope="module")

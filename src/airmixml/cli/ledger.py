@@ -121,7 +121,7 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns), spare=("UTC", "reason"))
+    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns))
     show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table)
 
 

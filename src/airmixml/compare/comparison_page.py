@@ -51,7 +51,7 @@ def methods_table(plain: Plain, scenario: Scenario) -> Table:
         texts += [_epsilon(row["row"]["epsilon"])] if of_row else []
         rows.append((row["method"], *texts, _text(row["energy_joules"], joules)))
     columns = ("method", "rank", "accuracy %", "epsilon", "against", *filter(None, [of_row]), "energy")
-    return Table(columns=columns, rows=tuple(rows), spare=("energy",), options=BARE)
+    return Table(columns=columns, rows=tuple(rows), options=BARE)
 
 
 def legend_table(plain: Plain) -> Table:

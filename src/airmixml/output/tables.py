@@ -35,8 +35,6 @@ class Table:
     title: str = ""  # stands above the table
     note: str = ""  # an explanation, in files
     words: int = 1  # how many columns hold words; they are aligned on the left and wrap
-    # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
-    spare: tuple[str, ...] = ()
     sections: tuple[int, ...] = ()  # numbers of rows below which a terminal draws a line
     options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
 
@@ -118,10 +116,8 @@ class Table:
             whole = [] if place < self.words else body
             least.append(max([min(longest_word, _LONGEST_UNBROKEN), *map(cell_width, whole)]))
         shown = list(range(len(self.columns)))
-        for place in self._order_to_drop():
-            if sum(least[each] for each in shown) + self._edges(len(shown)) <= width:
-                break
-            shown.remove(place)
+        while len(shown) > 1 and sum(least[each] for each in shown) + self._edges(len(shown)) > width:
+            shown.pop()
         widths, room = list(widest), width - self._edges(len(shown))
         while sum(widths[each] for each in shown) > room:
             shrinking = [each for each in shown if widths[each] > least[each]]
@@ -129,10 +125,6 @@ class Table:
                 break
             widths[max(shrinking, key=lambda each: widths[each])] -= 1
         return shown, widths
-
-    def _order_to_drop(self) -> list[int]:
-        spare = [self.columns.index(name) for name in self.spare if name in self.columns]
-        return spare + [place for place in range(len(self.columns) - 1, 0, -1) if place not in spare]
 
     def _edges(self, shown: int) -> int:
         """Return how many characters so many columns take beside their texts."""
