@@ -77,16 +77,6 @@ class DataSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassResult:
-    """How a class, or one of several labels, fared on the clean test set."""
-
-    name: str
-    rows: int  # test rows of the class
-    recall: float | None  # share of these that the model takes for it; None without rows
-    precision: float | None  # share of what it takes for it that is of the class; None where there is none
-
-
-@dataclass(frozen=True, kw_only=True)
 class Baselines:
     """What the score of the task (accuracy, R^2 or the share of labels right) stands beside, on the same test rows.
 
@@ -100,7 +90,7 @@ class Baselines:
     how: str  # which learner ``without_privacy`` is of, and which rows it saw
     gain: float  # the score less ``guess``
     gain_error: float  # its standard error over the test rows, and over seeds
-    classes: tuple[ClassResult, ...] = ()
+    classes: tuple[str, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()  # test rows by true class (rows) and predicted class (columns)
 
 

@@ -14,7 +14,6 @@ from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
-    NONE,
     UNINFORMED,
     UNSTATED,
     against,
@@ -133,25 +132,14 @@ def drawn_and_before(stated: dict[str, Any]) -> str:
 
 
 def _of_classes(found: dict[str, Any] | None) -> tuple[Folded, ...]:
-    """Return how each class fared on the clean test set, and which are taken for which."""
-    if not found or not found["classes"]:
+    """Return which classes are taken for which on the clean test set."""
+    if not found or not found["confusion"]:
         return ()
-
-    def percent(share: float | None) -> str:
-        return NONE if share is None else f"{100 * share:.1f} %"
-
-    rows = tuple(
-        (each["name"], f"{each['rows']:,}", percent(each["recall"]), percent(each["precision"]))
-        for each in found["classes"]
-    )
-    tables = [Table(title="Each class", columns=("class", "test rows", "recall", "precision"), rows=rows)]
-    if found["confusion"]:
-        names = tuple(each["name"] for each in found["classes"])
-        title = "Confusion matrix: test rows by true class (down) and predicted class (across)"
-        counts = zip(names, found["confusion"], strict=True)
-        cells = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
-        tables.append(Table(title=title, columns=("true class", *names), rows=cells))
-    return (Folded(summary="Each class", parts=tuple(tables), open=True),)
+    counts = zip(found["classes"], found["confusion"], strict=True)
+    rows = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
+    title = "Confusion matrix: test rows by true class (down) and predicted class (across)"
+    table = Table(title=title, columns=("true class", *found["classes"]), rows=rows)
+    return (Folded(summary="Each class", parts=(table,), open=True),)
 
 
 def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
