@@ -98,11 +98,10 @@ def _to_onnx(onnx: Any, module: nn.Module, width: int, output: str) -> Any:
     By torch's older exporter: the newer one needs one package more (onnxscript).
     """
     content, batch = io.BytesIO(), {0: "N"}
-    options: dict[str, Any] = {"dynamo": False, "opset_version": _OPSET, "dynamic_axes": {_ROWS: batch, output: batch}}
+    names: dict[str, Any] = {"input_names": [_ROWS], "output_names": [output]}
+    options = {**names, "dynamo": False, "opset_version": _OPSET, "dynamic_axes": {_ROWS: batch, output: batch}}
     with warnings.catch_warnings(action="ignore"):
-        torch.onnx.export(
-            module.eval(), (torch.zeros(2, width),), content, input_names=[_ROWS], output_names=[output], **options
-        )
+        torch.onnx.export(module.eval(), (torch.zeros(2, width),), content, **options)  # type: ignore[arg-type]
     graph = onnx.load_from_string(content.getvalue())
     graph.producer_name = "airmixml"
     return graph
@@ -110,19 +109,19 @@ def _to_onnx(onnx: Any, module: nn.Module, width: int, output: str) -> Any:
 
 def _add_labels(onnx: Any, model: Any, run: RunModel) -> str:
     """Add the labels, as the first output, to a graph of probabilities, and return their type; of targets none."""
-    graph, helper, kinds = model.graph, onnx.helper, onnx.TensorProto
+    graph, helper, kinds, shape = model.graph, onnx.helper, onnx.TensorProto, list[str | int](["N"])
     if isinstance(run.code_, Bounded):
         return ""
     if run.code_ is None:
         classes = run.classes_
-        whole, shape = classes.dtype.kind == "i", ["N"]
+        whole = classes.dtype.kind == "i"
         kind, label_type = (kinds.INT64, "int64") if whole else (kinds.STRING, "string")
         names = classes.tolist() if whole else [str(name).encode("utf-8") for name in classes]
         graph.initializer.append(helper.make_tensor("classes", kind, [len(classes)], names))
         graph.node.append(helper.make_node("ArgMax", [_PROBABILITIES], ["place"], axis=1, keepdims=0))
         graph.node.append(helper.make_node("Gather", ["classes", "place"], [_LABEL]))
     else:
-        kind, label_type, shape = kinds.INT64, "int64", ["N", len(run.output_names_)]
+        kind, label_type, shape = kinds.INT64, "int64", [*shape, len(run.output_names_)]
         graph.initializer.append(helper.make_tensor("half", kinds.FLOAT, [], [0.5]))
         graph.node.append(helper.make_node("Greater", [_PROBABILITIES, "half"], ["holds"]))
         graph.node.append(helper.make_node("Cast", ["holds"], [_LABEL], to=kinds.INT64))
