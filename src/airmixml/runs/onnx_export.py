@@ -109,7 +109,8 @@ def _to_onnx(onnx: Any, module: nn.Module, width: int, output: str) -> Any:
 
 def _add_labels(onnx: Any, model: Any, run: RunModel) -> str:
     """Add the labels, as the first output, to a graph of probabilities, and return their type; of targets none."""
-    graph, helper, kinds, shape = model.graph, onnx.helper, onnx.TensorProto, list[str | int](["N"])
+    graph, helper, kinds = model.graph, onnx.helper, onnx.TensorProto
+    shape: list[str | int] = ["N"]
     if isinstance(run.code_, Bounded):
         return ""
     if run.code_ is None:
@@ -121,7 +122,8 @@ def _add_labels(onnx: Any, model: Any, run: RunModel) -> str:
         graph.node.append(helper.make_node("ArgMax", [_PROBABILITIES], ["place"], axis=1, keepdims=0))
         graph.node.append(helper.make_node("Gather", ["classes", "place"], [_LABEL]))
     else:
-        kind, label_type, shape = kinds.INT64, "int64", [*shape, len(run.output_names_)]
+        kind, label_type = kinds.INT64, "int64"
+        shape.append(len(run.output_names_))
         graph.initializer.append(helper.make_tensor("half", kinds.FLOAT, [], [0.5]))
         graph.node.append(helper.make_node("Greater", [_PROBABILITIES, "half"], ["holds"]))
         graph.node.append(helper.make_node("Cast", ["holds"], [_LABEL], to=kinds.INT64))
