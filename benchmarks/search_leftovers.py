@@ -115,7 +115,7 @@ def fit(table: Path) -> None:
     model = AirMixClassifier(epsilon=1.0, classes=(0, 1), input_bounds=bounds, ledger="budgets.sqlite", random_state=0)
     model.fit(rows[:, :-1], rows[:, -1].astype(int), worker=[f"device {row}" for row in range(len(rows))])
     joblib.dump(model, "model.joblib")
-    print(model.privacy_, model.joint_privacy_)
+    print(model.privacy_)
 
 
 def work(command: str, table: Path) -> int:

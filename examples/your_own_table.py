@@ -70,9 +70,9 @@ axis.set_title(f"{len(private_rows)} workers with one row each, mean and deviati
 plt.show()
 
 # %%
-# What all protected fits of this process reveal together, at most:
+# A second fit releases the rows again: what each reveals adds up.
 
-model.fit(private_rows, private_classes).joint_privacy_
+model.fit(private_rows, private_classes).privacy_
 
 # %%
 # The same with files, as ``airmix run --private`` does it. The folder holds the model, the statements and nothing

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +28,6 @@ HEADER = "sepal length (cm),sepal width (cm),petal length (cm),petal width (cm)"
 def without_torch(folder: Path, *words: str, start: str = ABSENT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", start, *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def numbers(text: str) -> list[list[float]]:
-    return [[float(each) for each in row[1:]] for row in list(csv.reader(io.StringIO(text)))[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -76,40 +70,7 @@ def test_commands_that_need_no_torch(finished: Path) -> None:
     assert all(printed[:-1])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("copies", [1, 400], ids=["a few rows", "1,200 rows, in blocks"])
-def test_a_linear_model_predicts_the_same(finished: Path, copies: int) -> None:
-    header, *rows = (finished / "rows.csv").read_text().splitlines()
-    (finished / "many.csv").write_text("\n".join([header, *rows * copies, ""]))
-    words = ("predict", "iris", "many.csv", "--probabilities")
-    there = without_torch(finished, *words, start=THERE)
-    absent = without_torch(finished, *words)
-    assert (there.returncode, absent.returncode) == (0, 0), absent.stderr
-    assert len(numbers(absent.stdout)) == 3 * copies
-    assert numbers(absent.stdout) == [pytest.approx(row, rel=1e-9) for row in numbers(there.stdout)]
-    assert [line.split(",")[0] for line in absent.stdout.split()] == [
-        line.split(",")[0] for line in there.stdout.split()
-    ]
-
-
-@pytest.mark.long
-def test_predicted_targets_are_scored_the_same(finished: Path) -> None:
-    rows = "".join(f"{x / 50},{x % 7},{2 * x / 50 + 1}\n" for x in range(250))
-    (finished / "houses.csv").write_text(f"size,rooms,price\n{rows}")
-    init = "init houses.csv --label price --task regression --out houses.toml"
-    bounds = {"input_lower": "[0,0]", "input_upper": "[5,6]", "target_lower": "[0]", "target_upper": "[12]"}
-    keys = " ".join(f"--set workers.{name}={value}" for name, value in bounds.items())
-    for command in (init, f"run houses.toml {keys} --out houses"):
-        done = without_torch(finished, *command.split(), start=THERE)
-        assert done.returncode == 0, done.stderr
-    words = ("predict", "houses", "houses.csv", "--score")
-    there, absent = without_torch(finished, *words, start=THERE), without_torch(finished, *words)
-    assert (there.returncode, absent.returncode) == (0, 0), absent.stderr
-    assert "R^2" in absent.stderr
-    assert absent.stderr == there.stderr
-
-
-@pytest.mark.parametrize("command", ["run --preset private-iris"])
+@pytest.mark.parametrize("command", ["run --preset private-iris", "predict iris rows.csv"])
 def test_other_commands_say_in_one_line_what_they_need(finished: Path, command: str) -> None:
     done = without_torch(finished, *command.split())
     (line,) = done.stderr.splitlines()
@@ -117,15 +78,6 @@ def test_other_commands_say_in_one_line_what_they_need(finished: Path, command: 
     assert f"airmix {command.split(maxsplit=1)[0]} needs PyTorch" in line
     assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in line
     assert not (finished / "runs").exists()
-
-
-@pytest.mark.long
-def test_a_network_says_that_it_needs_torch(finished: Path) -> None:
-    small = ("radio.slots=20", "learner.epochs=1")
-    run(Scenario.preset("paper-iris").with_overrides(*small), out=finished / "network", pictures=False)
-    done = without_torch(finished, "predict", "network", "rows.csv")
-    assert done.returncode == 2
-    assert "a model that is not linear needs PyTorch" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["deploy init --preset trustless-wine", "deploy up"])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def torch_is_missing() -> bool:
-    """Whether torch is not installed: accounts of numbers, reports and predictions of linear models do without."""
+    """Whether torch is not installed: accounts of numbers and reports do without."""
     try:
         return find_spec("torch") is None
     except (ImportError, ValueError):  # whatever stands in its place
@@ -88,8 +88,8 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
     """Yield what ``work`` makes of each part, in order, a few made ahead on several threads; torch uses one in each.
 
     The first part is done before all others: what is drawn or loaded when it is first needed is there for them. A
-    single part uses torch's own threads. 0 threads: as many as torch uses. Where torch is not installed, such as for
-    predictions of linear models, one part follows another.
+    single part uses torch's own threads. 0 threads: as many as torch uses. Where torch is not installed, one
+    part follows another.
     """
     if torch_is_missing():
         yield from map(work, parts)

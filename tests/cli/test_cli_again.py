@@ -28,8 +28,7 @@ def without_time(text: str) -> list[str]:
     return [line for line in text.splitlines() if "everything in" not in line and "finished before" not in line]
 
 
-@pytest.mark.parametrize("command", [ATTACK, AUDIT], ids=lambda command: command[0])
-@pytest.mark.parametrize("out", [(), ("--out", "here")], ids=["default", "out"])
+@pytest.mark.parametrize(("command", "out"), [(ATTACK, ()), (AUDIT, ("--out", "here"))])
 def test_the_same_is_shown_again(
     command: tuple[str, ...], out: tuple[str, ...], airmix: Airmix, tmp_path: Path
 ) -> None:

@@ -23,15 +23,13 @@ def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
     shown = json.loads(done.stdout)
     paper, private = shown["paper-iris"], shown["private-iris"]
     for side in (paper, private):
-        assert len(side["final_accuracies"]) == 2
-        assert side["final_accuracies"][0] == side["accuracy"]["final"]  # the run folder is seed 0
+        assert len(side["runs"]) == 2
         folder = tmp_path / side["run_dir"]
         assert json.loads((folder / "metrics.json").read_text())["energy_joules"] == side["energy_joules"]
         target = Scenario.load(folder / "scenario.toml").privacy
         assert (target.epsilon, target.delta, target.adjacency) == (5.0, 0.01, "replace-one")
     assert [side["privacy"][0]["adversary"] for side in (paper, private)] == ["release", "server"]
     assert private["smallest_epsilons"]["server"] == pytest.approx(5.0)
-    assert private["best_accuracies"] == []
     # All workers send in the only slot: those with one flower are together as loud as their number.
     copies, mu = private["row_copies"], gaussian_mu(5.0, 0.01)
     assert private["flower_epsilons"]["server"] == pytest.approx(gaussian_epsilon(copies * mu, 0.01), rel=1e-6)

@@ -166,3 +166,13 @@ def test_mistakes_in_one_line(refused: Refused, changes: tuple[str, ...], line: 
 def test_features_are_not_centred_without_an_encoder(refused: Refused) -> None:
     line = refused("run", "--preset", "paper-iris", *changed("workers.centre=own"))
     assert 'workers.centre = "own": needs an encoder that bounds the norm of what is sent' in line
+
+
+def test_a_refused_private_run_leaves_its_name_free(
+    airmix: Callable[..., Finished], refused: Refused, tmp_path: Path
+) -> None:
+    few = (*IRIS, "--private", "--set", "workers.count=40", "--set", "radio.scheduled=40", "--out", "here")
+    assert "so nobody can send" in refused(*few, "--set", "air.min_power_dbm=30")
+    assert list(tmp_path.iterdir()) == []
+    done = airmix(*few)
+    assert (done.returncode, "earlier release" in done.stderr) == (0, False)

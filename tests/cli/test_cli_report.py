@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,33 +19,6 @@ Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 Refused = Callable[..., str]
 SMALL = ("run", "--preset", "paper-iris", "--set", "radio.slots=100", "--set", "learner.epochs=2")
-
-
-class Marks(HTMLParser):
-    """Rows of the first table of a page: texts of their cells, those that are marked with a star."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.tables = 0
-        self.star = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, _attrs: object) -> None:
-        self.tables += tag == "table"
-        if self.tables == 1 and tag == "tr":
-            self.rows.append([])
-        if self.tables == 1 and tag in ("td", "th"):
-            self.rows[-1].append("")
-        self.star = "*" if tag == "mark" else ""
-
-    def handle_endtag(self, tag: str) -> None:
-        self.tables += tag == "table"
-        self.star = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.tables == 1 and self.rows and self.rows[-1]:
-            self.rows[-1][-1] += self.star + data.strip()
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +42,7 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Air
     first = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
     assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
     again = airmix("report", "here", "--json")
-    assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
+    assert json.loads(again.stdout) == {"report": "here/report.html", "folder": "here"}
     assert (tmp_path / "here" / "report.html").read_text(encoding="utf-8") == first
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
@@ -86,37 +58,15 @@ def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], 
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
 
 
-@pytest.mark.long
-def test_side_by_side(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
-    copied("a")
-    airmix(*SMALL, "--set", "learner.epochs=3", "--seed", "4", "--out", "b")
-    airmix("run", "--preset", "private-iris", "--private", "--out", "c")
-    done = airmix("report", "a", "b")
-    assert done.stdout == "report: runs/report-a-b.html\n"
-    text = (tmp_path / "runs" / "report-a-b.html").read_text(encoding="utf-8")
-    # Nothing else was given differently.
-    assert Marks(text).rows == [["key", "a", "b"], ["seed", "0", "*4"], ["learner.epochs", "2", "*3"]]
-    assert text.count('<article class="card') == 8
-    assert airmix("report", "a", "b", "c", "--out", "all.html").returncode == 0
-    three = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert {"mixing.policy", "privacy.adversary"} < {row[0] for row in Marks(three).rows}
-    assert len(three) < 3_000_000
-    assert airmix("report", "a", "a", "--out", "all.html").returncode == 0  # a report of ours may be replaced
-    assert "the scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
-
-
 def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Path) -> None:
-    assert "give one or more folders" in refused("report")
     assert "nowhere: there is no such folder" in refused("report", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "empty: holds none of metrics.json, compare.json" in refused("report", "empty")
     (tmp_path / "file").write_text("x")
     assert "file: is no folder" in refused("report", "file")
     copied("a")
-    assert "there is no such folder" in refused("report", "a", "nowhere")
-    assert "file: is there already and is no report of airmix" in refused("report", "a", "a", "--out", "file")
-    assert "empty: is a folder" in refused("report", "a", "a", "--out", "empty")
-    assert "give 2 to 12 folders" in refused("report", *["a"] * 13)
+    assert "file: is there already and is no report of airmix" in refused("report", "a", "--out", "file")
+    assert "empty: is a folder" in refused("report", "a", "--out", "empty")
     shutil.copytree(tmp_path / "a", tmp_path / "a.partial")
     assert "an interrupted run" in refused("report", "a.partial")
 

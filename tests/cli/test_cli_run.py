@@ -29,7 +29,7 @@ def metrics_of(folder: Path) -> dict[str, Any]:
 
 
 def without_times(metrics: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in metrics.items() if name not in ("seconds", "seconds_by_stage", "run_dir")}
+    return {name: value for name, value in metrics.items() if name not in ("seconds", "run_dir")}
 
 
 def test_the_table_goes_to_stdout_and_nothing_to_stderr(small_run: SmallRun) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -120,10 +119,3 @@ def test_a_wrong_value_is_named_as_the_parameter_is() -> None:
 )
 def test_the_example_of_classes_is_of_their_type(classes: Any, example: str) -> None:
     assert f"add classes={example}, with" in told(lambda: AirMixClassifier(**GIVEN).fit(ROWS, classes))
-
-
-def test_moments_are_no_data_set_for_a_loop() -> None:
-    model = AirMixClassifier(classes=(0, 1), **GIVEN).fit(ROWS, CLASSES)
-    with pytest.raises(AirMixError, match=r"^mixtures_: are moments, .*recipe=\"paper\""):
-        model.mixtures_.as_dataset()
-    assert len(pickle.loads(pickle.dumps(model)).mixtures_) == 2

@@ -25,7 +25,7 @@ def shown(table: Table, width: int) -> list[str]:
 @pytest.mark.parametrize("options", [{}, {"box": SIMPLE, "padding": (0, 1, 0, 0)}], ids=["default", "simple"])
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 200])
 def test_a_column_is_whole_or_named_as_missing(width: int, options: dict[str, object]) -> None:
-    table = Table(columns=COLUMNS, rows=ROWS, title="Methods", spare=("wall time", "air time"), options=options)
+    table = Table(columns=COLUMNS, rows=ROWS, title="Methods", options=options)
     lines = shown(table, width)
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
@@ -33,13 +33,6 @@ def test_a_column_is_whole_or_named_as_missing(width: int, options: dict[str, ob
     for place, name in enumerate(COLUMNS):
         for row in ROWS:
             assert (row[place] in text.partition("too wide")[0]) is (name not in missing), (name, row[place])
-
-
-def test_columns_to_spare_go_first_then_the_last_ones() -> None:
-    table = Table(columns=COLUMNS, rows=ROWS, spare=("symbols",))
-    text = " ".join(shown(table, 80))
-    assert "not shown: symbols, wall time; see a wider terminal, --json or the files" in " ".join(text.split())
-    assert "not shown" not in " ".join(shown(table, 120))
 
 
 def test_words_wrap_between_words_and_only_longer_ones_are_broken() -> None:

@@ -135,7 +135,6 @@ def test_the_ledger_is_that_of_the_drawn_schedule() -> None:
     assert said(told, "server", "gdp") < said(planned, "server", "gdp")
     ledger = told.to_dict()["ledger"]
     assert ledger["worst_epsilon"] == pytest.approx(said(told, "server", "gdp"), rel=1e-9)
-    assert sum(ledger["histogram"]["workers"]) == 2000
     assert {each.given for each in planned.statements} == {"a random schedule"}
     assert {each.given for each in told.statements if each.adversary == "server"} == {"the schedule that was drawn"}
 

@@ -23,7 +23,7 @@ COMMANDS = {
         "100",
     ),
     "attack": ("attack", "--preset", "private-iris", "--attacks", "release"),
-    "compare": ("compare", "--preset", "private-iris", "--methods", "airmix,dp-logistic"),
+    "compare": ("compare", "--preset", "private-iris", "--methods", "airmix,adassp"),
     "sweep": ("sweep", "--preset", "private-iris", "--grid", "privacy.epsilon=0.5,5", "--jobs", "1"),
     "tolerances": ("tolerances", "--preset", "private-iris", "--quick", "--only", "absent", "--jobs", "1"),
     "plan": ("plan", "--preset", "paper-iris"),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import confusion_matrix, precision_score, recall_score
+from sklearn.metrics import confusion_matrix
 
 from airmixml import Scenario, run
 from airmixml.data import DataSet
@@ -53,12 +53,6 @@ def test_classes_are_counted_as_scikit_learn_counts_them(tmp_path: Path) -> None
     assert found is not None
     predicted = load_network(tmp_path / "run")(torch.from_numpy(data.test_inputs)).argmax(dim=1).numpy()
     assert [list(row) for row in found.confusion] == confusion_matrix(truth, predicted, labels=range(3)).tolist()
-    recall, precision = (
-        score(truth, predicted, average=None, labels=range(3), zero_division=0)
-        for score in (recall_score, precision_score)
-    )
-    assert [each.recall or 0.0 for each in found.classes] == pytest.approx(recall)
-    assert [each.precision or 0.0 for each in found.classes] == pytest.approx(precision)
     assert found.guess == np.bincount(truth).max() / len(truth)
     most = np.bincount(truth).argmax()
     gains = (predicted == truth).astype(float) - (truth == most)
@@ -107,7 +101,7 @@ def test_a_regression_stands_beside_the_mean_and_least_squares(tmp_path: Path) -
     assert "R^2" in told(scenario, result.to_dict())["guessing"]
 
 
-def test_several_labels_have_results_of_each(tmp_path: Path) -> None:
+def test_several_labels_stand_beside_the_frequent_answers(tmp_path: Path) -> None:
     labels = np.column_stack([INPUTS[:, 0] > 0.5, INPUTS[:, 1] > 0.9]).astype(float)
     scenario = own(tmp_path, labels, "workers.task=multi-label")
     result, data = run(scenario, out=tmp_path / "run", pictures=False), data_of(scenario)
@@ -115,8 +109,6 @@ def test_several_labels_have_results_of_each(tmp_path: Path) -> None:
     assert found is not None
     shares = data.test_labels.mean(axis=0)
     assert found.guess == pytest.approx(np.maximum(shares, 1.0 - shares).mean())
-    assert [each.rows for each in found.classes] == data.test_labels.sum(axis=0).tolist()
-    assert found.confusion == ()
 
 
 def test_a_protected_run_has_them_of_public_rows_alone(tmp_path: Path) -> None:
@@ -153,17 +145,15 @@ def test_a_line_says_what_is_no_better_than_guessing(tmp_path: Path) -> None:
     assert "no better" not in first_sentence(scenario, useful)
 
 
-def test_seeds_add_up_counts_and_average_shares(tmp_path: Path) -> None:
+def test_seeds_average_shares(tmp_path: Path) -> None:
     found = run(WEAK, seeds=2, out=tmp_path / "run", pictures=False)
     each = [single.baselines for single in found.runs]  # type: ignore[union-attr]
     assert found.baselines is not None
     assert found.baselines.guess == pytest.approx(np.mean([one.guess for one in each if one]))
-    assert np.sum(found.baselines.confusion) == 100
-    assert sum(one.right for one in found.baselines.classes) == np.trace(found.baselines.confusion)
 
 
 def test_the_report_shows_the_confusion_matrix(tmp_path: Path) -> None:
     run(WEAK, out=tmp_path / "run", pictures=False)
     page = write_report(tmp_path / "run").read_text()
-    for text in ("Confusion matrix", "<caption>Each class", "without privacy", "beyond guessing"):
+    for text in ("Confusion matrix", "without privacy", "beyond guessing"):
         assert text in page

@@ -19,7 +19,7 @@ from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
 from airmixml.runs import spending
-from airmixml.runs.runners import SimulationRunner
+from airmixml.runs.runners import Runner
 from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
 
@@ -195,7 +195,7 @@ def test_the_servers_loss_stands_in_for_the_release_where_neighbours_have_the_sa
     ledger = LedgerFile.create(
         tmp_path / "b.sqlite", epsilon=99.0, delta=0.1, mode="simulation", adjacency=adjacency, adversaries=both
     )
-    plan = plan_spending({hidden: "a cell"}, ledger.path)
+    plan = plan_spending(hidden, 1, ledger.path)
     if adjacency == "replace-one":
         plan.check()
     else:
@@ -207,12 +207,11 @@ def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing
     dealt: Scenario, tmp_path: Path
 ) -> None:
     ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")
-    plan_spending({dealt: "a cell"}, ledger.path).reserve([dealt])  # and then it is killed
-    again = plan_spending({dealt: "a cell"}, ledger.path)
-    again.reserve_unfinished({dealt: True})
+    plan_spending(dealt, 1, ledger.path).reserve(())  # and then it is killed
+    plan_spending(dealt, 1, ledger.path).reserve((dealt.seed,))
     assert [each.state for each in ledger.entries()] == ["spent"]
     run(dealt, ledger=ledger.path, out=tmp_path / "run")  # the same noise once more
-    assert [each.about for each in ledger.entries()] == ["a cell"]
+    assert len(ledger.entries()) == 1
     assert epsilons(ledger).max() == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(PrivacyError, match="nothing was sent"):
         run(dealt.with_seed(1), ledger=ledger.path, out=tmp_path / "other")
@@ -224,15 +223,15 @@ def test_seeds_that_were_finished_without_a_ledger_count_when_the_others_are_res
     class KilledError(Exception):
         pass
 
-    real = SimulationRunner.run_one
+    real = Runner.run_one
 
-    def run_one(self: SimulationRunner, scenario: Scenario, *given: Any) -> Any:
+    def run_one(self: Runner, scenario: Scenario, *given: Any) -> Any:
         if scenario.seed == 1:
             raise KilledError
         return real(self, scenario, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SimulationRunner, "run_one", run_one)
+        patch.setattr(Runner, "run_one", run_one)
         with pytest.raises(KilledError):
             run(dealt, seeds=2, out=tmp_path / "run")
     small = LedgerFile.create(tmp_path / "a.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")

@@ -15,7 +15,7 @@ from airmixml import Scenario
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.runs import runners
-from airmixml.runs.runners import ProtectedRunner, SimulationRunner
+from airmixml.runs.runners import ProtectedRunner, Runner
 
 run = partial(airmixml.run, pictures=False)
 
@@ -48,7 +48,7 @@ def scenario(table: Path) -> Scenario:
     )
 
 
-@pytest.mark.parametrize("runner", [ProtectedRunner, SimulationRunner])
+@pytest.mark.parametrize("runner", [ProtectedRunner, Runner])
 def test_a_file_that_changes_before_it_is_sent_sends_nobody_who_was_not_counted(
     scenario: Scenario, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Any
 ) -> None:

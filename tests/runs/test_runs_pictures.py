@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airmixml import Scenario, run, simulate, train
-from airmixml.runs.pictures import draw_seeds, run_figure
-from airmixml.runs.results import SeedsResult
+from airmixml.runs.pictures import run_figure
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
@@ -50,20 +49,8 @@ def test_accuracies_start_at_zero_beside_what_guessing_gives(drawn: dict[str, Fi
         assert "guessing 40 %" in labels
 
 
-def test_the_limit_is_named_beside_its_line(drawn: dict[str, Figure]) -> None:
-    axis = axes_of(drawn["paper"], "Power")
-    assert axis.get_legend() is None
-    assert [text.get_text() for text in axis.texts] == ["limit 23"]
-
-
-def test_several_seeds_are_one_picture(tmp_path: Path) -> None:
-    result = run(PAPER, seeds=2, out=tmp_path / "seeds", pictures=False)
-    assert isinstance(result, SeedsResult)
-    figure = draw_seeds(result, tmp_path / "seeds.png")
-    assert (tmp_path / "seeds.png").exists()
-    dots = next(line for line in axes_of(figure, "Score").lines if line.get_label() == "final")
-    assert list(dots.get_xdata()) == [0, 1]
-    assert list(dots.get_ydata()) == [100 * each.accuracy.final for each in result.runs]
+def test_equal_shares_are_not_called_none(drawn: dict[str, Figure]) -> None:
+    assert axes_of(drawn["private"], "slot 1:").get_title() == "slot 1: top share 0.05 %"
 
 
 def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_several_seeds_are_means_and_the_worst(small: Scenario, tmp_path: Path) 
     assert load_metrics(tmp_path / "here") == result.to_dict()
     finals = [each.accuracy.final for each in result.runs]
     assert result.accuracy.final == pytest.approx(sum(finals) / 3)
-    assert result.accuracy.final_deviation == pytest.approx(np.std(finals, ddof=1))
+    assert result.score_deviations["final"] == pytest.approx(np.std(finals, ddof=1))
     assert result.energy_joules == pytest.approx(np.mean([each.energy_joules for each in result.runs]))
     assert result.power_dbm.largest == max(each.power_dbm.largest for each in result.runs)
     assert result.ledger.worst_epsilon == max(each.ledger.worst_epsilon for each in result.runs)

@@ -27,7 +27,7 @@ RIDGE = NETWORK.with_overrides("learner.model=ridge", "radio.fading=rayleigh", "
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two results are equal but for how long they took and where they lie."""
-    left_out = {"seconds", "seconds_by_stage", "run_dir", "resumed_blocks"}
+    left_out = {"seconds", "run_dir", "resumed_blocks"}
     return {key: value for key, value in one.items() if key not in left_out} == {
         key: value for key, value in other.items() if key not in left_out
     }

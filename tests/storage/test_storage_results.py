@@ -214,34 +214,18 @@ def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
     assert Keeper(tmp_path).resumed_blocks == 0
 
 
-def strictly(text: str | bytes) -> Any:
-    """Parse JSON as every other program does: there is no Infinity and no NaN in it."""
-
-    def refuse(name: str) -> None:
-        raise ValueError(f"{name} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_files_are_json_for_other_programs_too(name: str, tmp_path: Path) -> None:
+def test_infinite_numbers_are_kept(name: str, tmp_path: Path) -> None:
     values = {**VALUES, "list": [math.inf, -math.inf, 1.0], "text": "inf", "other": {"number": "seven"}}
     ResultStore(tmp_path).save(name, values)
-    content = (tmp_path / name).read_bytes()
-    if name.endswith(".npz"):
-        with np.load(tmp_path / name) as archive:
-            content = str(archive["about"]).encode()
-    assert strictly(content)["values"]["nested"] == {"inf": {"number": "inf"}}
     assert ResultStore(tmp_path).load(name, lambda found, _: found) == values
     ResultStore(tmp_path).save(name, {"share": math.nan})
     assert math.isnan(ResultStore(tmp_path).load(name, lambda found, _: found["share"]))
 
 
-def test_results_of_a_comparison_are_json_for_other_programs_too(tmp_path: Path) -> None:
+def test_results_of_a_comparison_are_kept(tmp_path: Path) -> None:
     scenario, methods = Scenario.preset("private-iris"), load_methods("logistic")
     first = compare_methods(scenario, methods, out=tmp_path)
-    (file,) = (tmp_path / "results").iterdir()
-    assert strictly(file.read_bytes())["values"]["privacy"][0]["epsilon"] == {"number": "inf"}
     again = compare_methods(scenario, methods, out=tmp_path)
     assert (again.kept, again.rows) == (1, first.rows)
     assert math.isinf(again.rows[0].privacy[0].epsilon)

@@ -29,7 +29,7 @@ from airmixml.sweeps.grid_sweep import Swept, sweep_grid
 IRIS = Scenario.preset("private-iris").with_overrides("workers.count=200", "radio.scheduled=200")
 NETWORK = Scenario.preset("paper-iris").with_overrides("radio.slots=60", "learner.epochs=3", "workers.count=300")
 EPSILONS = {"privacy.epsilon": [0.5, 1, 5]}
-TIMES = ("seconds", "seconds_by_stage.over_the_air", "seconds_by_stage.training")
+TIMES = ("seconds",)
 
 
 def swept(scenario: Scenario = IRIS, grid: dict[str, Any] | None = None, **options: Any) -> Swept:

@@ -120,7 +120,7 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns), spare=("UTC", "reason"))
+    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns))
     show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table)
 
 
@@ -214,10 +214,11 @@ def check_scenario(
 
             check_protectable(scenario.workers)
         with progress_bars() as progress:
-            from airmixml.runs.spending import plan_spending, seeds_of
+            from airmixml.runs.spending import plan_spending
 
             spending = plan_spending(
-                seeds_of(scenario, seeds),
+                scenario,
+                seeds,
                 ledger,
                 private=private,
                 public_test=public_test,

@@ -1,22 +1,19 @@
 """``airmix predict``, ``airmix export`` and ``airmix report``: what can be done with finished folders."""
 
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_error_line, print_json, print_line, report_lines, show
+from airmixml.cli.terminal import print_error_line, print_json, print_line, report_lines, show
 from airmixml.errors import DataError, ScenarioError
 from airmixml.output.tables import Table, rows_csv
 from airmixml.storage.files import write_text, writing_to
-from airmixml.wording import number_text, plural, shown
+from airmixml.wording import plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
-_LONGEST_NAME = 100  # of a report
 
 Run = Annotated[Path, Argument(help="Run folder of one seed.", show_default=False)]
 
@@ -43,57 +40,34 @@ def predict_command(
 
     model = load_model(run)
     task = model.scenario_.workers.task
-    if task == "multi-label" and score:
-        raise ScenarioError("--score: is for one label column, but the run has several; use load_model(run).score")
+    if score and task != "classification":
+        raise ScenarioError("--score: is for classes, and the run has none; use load_model(run).score in Python")
     if task == "regression" and probabilities:
         raise ScenarioError("--probabilities: a regression has none; leave it out")
     label_column = model.scenario_.workers.label_column
-    row_format = model.encoder_.row_format
     wanted: dict[str, Any] = {"label_column": label_column, "with_labels": score, "keep": keep or ()}
-    file = read_rows(rows, row_format, **wanted)
+    file = read_rows(rows, model.encoder_.row_format, **wanted)
     _check_keep(keep or [])
-    outputs = model.outputs_of(file.inputs)
-    predicted, columns = _columns(model, outputs, probabilities=probabilities)
-    columns = {**file.kept, **columns}
+    columns = {**file.kept, **_columns(model, model.outputs_of(file.inputs), probabilities=probabilities)}
     clipped = model.encoder_.scale(file.inputs)[1]
-    numbers = score and task == "regression"
-    accuracy = None if file.labels is None or numbers else _accuracy(file.labels, predicted, model, rows)
-    scores = _scores(file.labels or [], outputs, rows) if numbers else {}
+    accuracy = None if file.labels is None else _accuracy(file.labels, columns[_PREDICTION], model, rows)
     table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if out is not None:
         with writing_to(out):
             write_text(out, rows_csv(table))
-    summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy, "scores": scores}
     if as_json:
+        summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy}
         print_json({**summary, "out": None if out is None else str(out), "predictions": table})
         return
     if out is None:
         sys.stdout.write(rows_csv(table))
     else:
-        if predicted:
-            counts = [(name, f"{count:,}") for name, count in sorted(Counter(predicted).items())]
-            console.print(Table(columns=("class", "rows"), rows=counts))
         print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
         print_error_line(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
     if accuracy is not None:
-        print_error_line(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
-    if scores:
-        print_error_line(f"R^2 {scores['r2']:.3f}, RMSE {number_text(scores['rmse'])} on {plural(len(table), 'row')}")
-
-
-def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:
-    """Return how near predicted targets (rows x 1) are to those in the file."""
-    from airmixml.data.csv_file import finite_numbers
-    from airmixml.data.labels import test_scores
-
-    truth = finite_numbers(labels)
-    if truth is None or outputs.shape[1] != 1:
-        raise DataError(
-            f"{rows}: --score needs one column of targets, all finite numbers; correct it or leave --score out"
-        )
-    return test_scores("regression", outputs, [[number] for number in truth], ("target",))
+        print_error_line(f"accuracy {100 * accuracy:.1f} % on {plural(len(table), 'row')}")
 
 
 def export_command(
@@ -153,49 +127,32 @@ def _plain(label: str, known: set[str]) -> str:
     return str(int(number)) if number.is_integer() else repr(number)
 
 
-def _columns(model: Any, outputs: Any, *, probabilities: bool) -> tuple[list[str], dict[str, list[Any]]]:
-    """Return the class of each row, where there are classes, and the columns that are written."""
+def _columns(model: Any, outputs: Any, *, probabilities: bool) -> dict[str, list[Any]]:
+    """Return the columns that are written: the class, the labels or the targets of each row, and probabilities."""
     task, names = model.scenario_.workers.task, model.output_names_
-    likely = (
-        {f"{_LIKELY}{name}": outputs[:, place].tolist() for place, name in enumerate(names)} if probabilities else {}
-    )
+    likely = {f"{_LIKELY}{name}": outputs[:, place].tolist() for place, name in enumerate(names) if probabilities}
     if task == "classification":
-        classes = [str(name) for name in model.decided(outputs)]
-        return classes, {_PREDICTION: classes, **likely}
+        return {_PREDICTION: [str(name) for name in model.decided(outputs)], **likely}
     found = outputs if task == "regression" else model.decided(outputs)
-    if len(names) == 1:
-        return [], {_PREDICTION: found[:, 0].tolist(), **likely}
-    return [], {f"{_PREDICTION}_{name}": found[:, place].tolist() for place, name in enumerate(names)} | likely
+    heads = [_PREDICTION] if len(names) == 1 else [f"{_PREDICTION}_{name}" for name in names]
+    return {head: found[:, place].tolist() for place, head in enumerate(heads)} | likely
 
 
 def report_command(
-    folders: Annotated[
-        list[Path] | None,
-        Argument(metavar="RUN [RUN ...]", help="Folders that airmix made.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Option(help="File to write [default: report.html in the folder; of several, a name below runs/]."),
-    ] = None,
+    folder: Annotated[Path, Argument(metavar="RUN", help="Folder that airmix made.", show_default=False)],
+    out: Annotated[Path | None, Option(help="File to write [default: report.html in the folder].")] = None,
     opened: Annotated[bool, Option("--open", help="Open the report in the browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the report of a folder again, or put several folders side by side on one page.
+    """Write the report of a folder again.
 
-    Every command that makes a folder writes its report.html; this makes that of an older folder. Several folders show
-    what differs between their scenarios, results and privacy.
+    Every command that makes a folder writes its report.html; this makes that of an older folder.
     """
-    if not folders:
-        raise ScenarioError("give one or more folders that airmix made, such as runs/NAME")
-    from airmixml.reports import write_report, write_side_by_side
+    from airmixml.reports import write_report
 
-    if len(folders) == 1:
-        path = write_report(folders[0], out=out)
-    else:
-        names = "-".join(folder.absolute().name for folder in folders)[:_LONGEST_NAME]
-        path = write_side_by_side(folders, out or Path("runs") / f"report-{names}.html")
+    path = write_report(folder, out=out)
     report = {"report": str(path)}
-    show(as_json, {**report, "folders": [str(folder) for folder in folders]}, *report_lines(report))
+    show(as_json, {**report, "folder": str(folder)}, *report_lines(report))
     if opened:
         import webbrowser
 

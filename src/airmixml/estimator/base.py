@@ -5,7 +5,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -19,9 +19,8 @@ from sklearn.utils.validation import validate_data
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import AirMixError, ScenarioError, hide_values
-from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
-from airmixml.estimator.joint_privacy import FitBudget, state_jointly
-from airmixml.registries import PAYLOADS
+from airmixml.estimator.checks import declared_pair, holders_of, warn_of_measured
+from airmixml.estimator.fit_budget import FitBudget, warn_of_repeated
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
@@ -46,23 +45,6 @@ class ReceivedMixtures(NamedTuple):
     inputs: NDArray[np.float32]  #: slots x features
     labels: NDArray[np.float32]  #: slots x classes, targets or labels
 
-    def as_dataset(self) -> Any:
-        """Return them as a ``torch.utils.data.TensorDataset``, for a training loop of your own."""
-        import torch
-
-        return torch.utils.data.TensorDataset(torch.from_numpy(self.inputs), torch.from_numpy(self.labels))
-
-
-class _ReceivedMoments(ReceivedMixtures):
-    """Sums of products, of which no loop learns as it does from mixtures."""
-
-    def as_dataset(self) -> Any:
-        """Refuse it."""
-        raise ScenarioError(
-            "mixtures_: are moments, from which a learner in closed form learns; for a training loop of your own use "
-            'recipe="paper", which sends samples'
-        )
-
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
@@ -72,7 +54,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     epsilon: float | None = 1.0
-    input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
+    input_bounds: tuple[ArrayLike, ArrayLike] | None = None
     recipe: str = "private"
     delta: float | None = None
     adversary: Any = None
@@ -206,16 +188,15 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         trained = train(mixtures, speed=speed)  # and rounds, if the recipe has any
         if budget is not None:
             budget.settle(mixtures)
+        elif protected:
+            warn_of_repeated()
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_, self._link = trained.model.cpu().double(), scenario.score_link
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
-        received = _ReceivedMoments if PAYLOADS.load(workers.sends).moments else ReceivedMixtures
-        self.mixtures_ = received(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
-        if protected:
-            self.joint_privacy_ = state_jointly(mixtures.report, of_rows=worker is None, ledger=self.ledger is not None)
-        else:
+        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
+        if not protected:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
@@ -305,10 +286,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
-        given = self.input_bounds
-        if isinstance(given, Mapping):
-            given = bounds_by_name(given, getattr(self, "feature_names_in_", None))
-        lower, upper = declared_pair("input_bounds", given, "feature", " (units, ranges of a sensor)", "X")
+        lower, upper = declared_pair("input_bounds", self.input_bounds, "feature", " (units, ranges of a sensor)", "X")
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
         return declare_bounds(below, above, count=features, names=("input_bounds[0]", "input_bounds[1]"))
 

@@ -1,7 +1,6 @@
 """What users give beside ``X`` and ``y``, refused in one line where it makes no sense."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from airmixml.arrays import Doubles
 from airmixml.data.labels import number_holders
 from airmixml.errors import BoundsWarning, DataError, ScenarioError
-from airmixml.wording import did_you_mean, shown
+from airmixml.wording import shown
 
 
 def declared_pair(name: str, given: Any, of_each: str, example: str, measured: str) -> tuple[list[float], list[float]]:
@@ -29,22 +28,6 @@ def declared_pair(name: str, given: Any, of_each: str, example: str, measured: s
     except (TypeError, ValueError):
         raise ScenarioError(f"{name} = {shown(given)}: must be a pair (lower, upper) of numbers") from None
     return lower, upper
-
-
-def bounds_by_name(given: Mapping[str, Any], names: Any) -> tuple[list[float], list[float]]:
-    """Return the lower and the upper bounds of a table's columns, in their order, from (lower, upper) by name."""
-    if names is None:
-        raise ScenarioError("input_bounds: are given by name, but X has no names; give a table with column names")
-    columns = [str(name) for name in names]
-    for name in (*columns, *given):
-        if name not in given:
-            raise ScenarioError(f"input_bounds: has no (lower, upper) of the column {shown(name)}; declare it")
-        if name not in columns:
-            raise ScenarioError(f"input_bounds: {shown(name)} is no column of X{did_you_mean(name, columns)}")
-    pairs = [declared_pair(f"input_bounds[{shown(name)}]", given[name], "feature", "", "X") for name in columns]
-    if any(len(bound) != 1 for pair in pairs for bound in pair):
-        raise ScenarioError("input_bounds: must have one (lower, upper) for each column")
-    return [lower[0] for lower, _ in pairs], [upper[0] for _, upper in pairs]
 
 
 def warn_of_measured(inputs: NDArray[Any], lower: Doubles | None, upper: Doubles | None) -> None:

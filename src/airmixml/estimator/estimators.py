@@ -31,9 +31,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
-        input_bounds: (lower, upper) of the inputs, each a number or one number per feature, or (lower, upper) of each
-            column of a table by its name. They are declared: to measure them would leak private data. Values outside
-            are clipped.
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared: to
+            measure them would leak private data. Values outside are clipped.
         classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
             has reveals that row; None reads them from ``y``, in simulation only. Where several labels
             may hold at once they are the columns of ``y``.
@@ -72,10 +71,6 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
         energy_joules_: in simulation, energy that all workers together spent.
-        joint_privacy_: in protection, what all protected fits of this process together reveal to the server of a row
-            that was in each of them: cross-validation, a grid search and repeated fits each release rows again. It
-            looks at no row and counts every fit in full, so that it is an upper bound; a ledger has the sharp number.
-            Fits in other processes (``n_jobs``) count for themselves.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: in simulation, input values that lay outside ``input_bounds``.
         clipped_samples_: in simulation, rows that were shortened to ``clip_norm``.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from airmixml.errors import PluginError
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
@@ -41,7 +40,7 @@ def cards_of(
     stated: dict[str, list[PrivacyStatement]] = {scenario.privacy.adversary: []}
     for each in statements:
         stated.setdefault(each.adversary, []).append(each)
-    for name in _names():
+    for name in ADVERSARIES.names:
         stated.setdefault(name, [])
     return tuple(_card(name, found, scenario, (more or {}).get(name, ())) for name, found in stated.items())
 
@@ -61,10 +60,9 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
     details = [
         ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
         ("because", best.why),
-        ("noise", dict(extra).get("noise") or f"{best.noise_watts_per_symbol:.3g} W per symbol"),
+        ("noise", f"{best.noise_watts_per_symbol:.3g} W per symbol"),
         ("given", best.given),
     ]
-    extra = [row for row in extra if row[0] != "noise"]
     others = [each for each in statements if each is not best]
     said = dict.fromkeys(
         f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others if each.adjacency == best.adjacency
@@ -152,10 +150,11 @@ def meaning(epsilon: float, delta: float, adjacency: str) -> str:
     right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
     if right > _NEARLY_ALWAYS:
         return f"{asked}, it may be right nearly always (guessing: half of the time)."
+    at_most = math.ceil(1000.0 * right - 1e-9) / 10.0  # a bound from above
     return (
         f"If one worker {_CHANGED.get(adjacency, 'differed')}, nothing that this adversary receives would become more "
-        f"than {_times(math.exp(epsilon))} times as likely, but for delta. {asked}, "
-        f"it is right at most {_percent(right)} of the time (guessing: 50 %)."
+        f"than {math.exp(epsilon):.3g} times as likely, but for delta. {asked}, "
+        f"it is right at most {at_most:.1f} % of the time (guessing: 50 %)."
     )
 
 
@@ -181,26 +180,8 @@ def asked_for(scenario: Scenario) -> str:
     )
 
 
-def _names() -> Iterable[str]:
-    try:
-        return ADVERSARIES.names
-    except PluginError:  # two packages claim one name: `airmix plugins` reports it
-        return ADVERSARIES.own
-
-
 def _who(adversary: str) -> str:
     try:
         return str(ADVERSARIES.load(adversary).about)
     except Exception:  # of a package that is no longer installed, or of a method that is compared
         return ""
-
-
-def _times(factor: float) -> str:
-    return f"{factor:.3g}" if factor < 1e4 else f"{factor:.1e}"
-
-
-def _percent(share: float) -> str:
-    """Return a share as a bound from above: rounded up, and never 100 % where it is less."""
-    digits = 1 if share < 0.99 else 2
-    scale = 10.0**digits
-    return f"{min(math.ceil(100.0 * share * scale - 1e-9) / scale, 100.0):.{digits}f} %"

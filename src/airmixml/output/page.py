@@ -59,7 +59,7 @@ class Cards:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A PNG, in the page itself; one without content was too large, and is named by its file."""
+    """A PNG, in the page itself; Markdown names its file."""
 
     caption: str
     shows: str  # for those who do not see it
@@ -283,9 +283,7 @@ def _card(card: Card) -> str:
 
 def _figure(picture: Picture) -> str:
     caption = escape(picture.caption)
-    shown = f"<p>Too large for this page: see {escape(picture.file)} in the folder.</p>\n"
-    if picture.content:
-        source = f"data:image/png;base64,{base64.b64encode(picture.content).decode('ascii')}"
-        image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
-        shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
+    source = f"data:image/png;base64,{base64.b64encode(picture.content).decode('ascii')}"
+    image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
+    shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
     return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"

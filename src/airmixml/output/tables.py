@@ -35,8 +35,6 @@ class Table:
     title: str = ""  # stands above the table
     note: str = ""  # an explanation, in files
     words: int = 1  # how many columns hold words; they are aligned on the left and wrap
-    # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
-    spare: tuple[str, ...] = ()
     sections: tuple[int, ...] = ()  # numbers of rows below which a terminal draws a line
     options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
 
@@ -68,15 +66,13 @@ class Table:
             f"<caption>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
 
-    def to_latex(self, *, booktabs: bool = True) -> str:
-        """Return a ``tabular``, with the rules of the package booktabs or of LaTeX itself; the note is a comment."""
+    def to_latex(self) -> str:
+        """Return a ``tabular`` with the rules of LaTeX itself; the note is a comment."""
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
         head = " & ".join(rf"\textbf{{{_latex(name)}}}" for name in self.columns) + r" \\"
-        needs = r"; needs \usepackage{booktabs}" if booktabs else ""
-        note = [] if booktabs else [f"% {line}" for line in self.note.splitlines()]
-        begin = f"% {self.title}{needs}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
-        top, middle, bottom = (r"\toprule", r"\midrule", r"\bottomrule") if booktabs else (r"\hline",) * 3
-        return "\n".join([*begin, top, head, middle, *body, bottom, r"\end{tabular}", ""])
+        note = [f"% {line}" for line in self.note.splitlines()]
+        begin = f"% {self.title}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
+        return "\n".join([*begin, r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""])
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
         """Yield the table as it fits the terminal."""
@@ -120,10 +116,8 @@ class Table:
             whole = [] if place < self.words else body
             least.append(max([min(longest_word, _LONGEST_UNBROKEN), *map(cell_width, whole)]))
         shown = list(range(len(self.columns)))
-        for place in self._order_to_drop():
-            if sum(least[each] for each in shown) + self._edges(len(shown)) <= width:
-                break
-            shown.remove(place)
+        while len(shown) > 1 and sum(least[each] for each in shown) + self._edges(len(shown)) > width:
+            shown.pop()
         widths, room = list(widest), width - self._edges(len(shown))
         while sum(widths[each] for each in shown) > room:
             shrinking = [each for each in shown if widths[each] > least[each]]
@@ -131,10 +125,6 @@ class Table:
                 break
             widths[max(shrinking, key=lambda each: widths[each])] -= 1
         return shown, widths
-
-    def _order_to_drop(self) -> list[int]:
-        spare = [self.columns.index(name) for name in self.spare if name in self.columns]
-        return spare + [place for place in range(len(self.columns) - 1, 0, -1) if place not in spare]
 
     def _edges(self, shown: int) -> int:
         """Return how many characters so many columns take beside their texts."""

@@ -68,7 +68,6 @@ _NEWTON_STEPS: Final = 60
 _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
 _SMALL_MU: Final = 1e-9
-_LEDGER_BARS: Final = 20
 _WORKERS_AT_ONCE: Final = 1 << 16
 
 
@@ -198,8 +197,7 @@ class Ledger:
         return found
 
     def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
-        """Return worst, median and histogram over the workers as plain values."""
-        counts, edges = np.histogram(epsilons, bins=_LEDGER_BARS, range=(0.0, max(float(epsilons.max()), 1e-300)))
+        """Return worst, median and mean over the workers as plain values."""
         worst = int(np.argmax(epsilons))
         return {
             "worst_epsilon": float(epsilons[worst]),
@@ -213,7 +211,6 @@ class Ledger:
                 "most": int(self.participations.max()),
                 "silent": int((self.participations == 0).sum()),
             },
-            "histogram": {"epsilon_edges": edges.tolist(), "workers": counts.tolist()},
         }
 
 

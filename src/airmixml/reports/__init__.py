@@ -1,4 +1,4 @@
-"""Reports: what a folder holds as one page that opens anywhere, and several folders side by side."""
+"""Reports: what a folder holds as one page that opens anywhere."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,8 @@ from airmixml.lazy import import_late
 from airmixml.storage.run_folder import REPORT
 
 if TYPE_CHECKING:
-    from airmixml.reports.pages import write_report, write_side_by_side
+    from airmixml.reports.pages import write_report
 
-__all__ = ["REPORT", "write_report", "write_side_by_side"]
+__all__ = ["REPORT", "write_report"]
 
 __getattr__ = import_late(__name__)

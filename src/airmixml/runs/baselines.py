@@ -1,4 +1,4 @@
-"""What a score is worth: beside guessing, and beside the same linear learner without noise; and how classes fared.
+"""What a score is worth: beside guessing, and beside the same linear learner without noise.
 
 Nothing here may see private rows of a protected run: a model without noise is a function of the rows that no statement
 covers, and so is its accuracy. Such a run learns the model without noise on other folds of its public test rows.
@@ -18,7 +18,7 @@ from airmixml.data.labels import OneHot
 from airmixml.edge import Learned
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.registries import LEARNERS
-from airmixml.runs.results import MOST_CLASSES_LISTED, Baselines, ClassResult
+from airmixml.runs.results import MOST_CLASSES_LISTED, Baselines
 from airmixml.scenario import Learner
 from airmixml.wording import plural
 
@@ -40,15 +40,18 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     found = _on_public_rows(learner, dataset) if protected else _on_all_rows(learner, dataset)
     same = learner.model == learned.transmission.scenario.learner.model
     kind = f"{learner.model} in closed form" if same else f"{learner.model}, a linear model in closed form"
-    classes, confusion = _counted(dataset, predicted, truth)
+    confusion = np.zeros((0, 0), dtype=np.int64)
+    if dataset.task == "classification" and dataset.label_dim <= MOST_CLASSES_LISTED:
+        confusion = np.zeros((dataset.label_dim,) * 2, dtype=np.int64)
+        np.add.at(confusion, (truth, predicted), 1)
     return Baselines(
         guess=float(guessed.mean()),
         without_privacy=None if found is None else float(_row_scores(dataset, found[0], truth).mean()),
         how="" if found is None else f"{kind}, no noise, {found[1]}",
         gain=float(gain.mean()),
         gain_error=float(gain.std() / np.sqrt(len(gain))),
-        classes=classes,
-        confusion=confusion,
+        classes=dataset.class_names[: len(confusion)],
+        confusion=tuple(map(tuple, confusion.tolist())),
     )
 
 
@@ -159,18 +162,3 @@ def _code(dataset: DataSet) -> LabelCode:
 def _predicted(model: _Model, dataset: DataSet, inputs: NDArray[Any]) -> NDArray[Any]:
     weights, biases = (part.numpy() for part in model)
     return _code(dataset).decoded(inputs @ weights.astype(np.float32) + biases)
-
-
-def _counted(
-    dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]
-) -> tuple[tuple[ClassResult, ...], tuple[tuple[int, ...], ...]]:
-    """Return how often each class, or each of several labels, was there, was predicted, and both; and the confusion."""
-    if dataset.task == "regression" or dataset.label_dim > MOST_CLASSES_LISTED:
-        return (), ()
-    one_hot, numbers = dataset.task == "classification", np.arange(dataset.label_dim)
-    said, true = ((each[:, None] == numbers if one_hot else each > 0.5).astype(np.int64) for each in (predicted, truth))
-    counts = (true.sum(axis=0), said.sum(axis=0), (said & true).sum(axis=0))
-    classes = (
-        ClassResult.counted(name, *map(int, each)) for name, *each in zip(dataset.class_names, *counts, strict=True)
-    )
-    return tuple(classes), tuple(map(tuple, (true.T @ said).tolist())) if one_hot else ()

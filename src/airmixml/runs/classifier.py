@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.arrays import Doubles
 from airmixml.data import Bounded
-from airmixml.devices import torch_is_missing
 from airmixml.errors import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
 from airmixml.workers import RowEncoder
@@ -73,24 +72,16 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def outputs_of(self, rows: NDArray[Any]) -> Doubles:
         """Return probabilities or targets of rows (samples x numbers) that are known to be in order."""
-        starts = range(0, len(rows), _ROWS_AT_ONCE)
-        encoded = (self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]) for start in starts)
-        return np.concatenate([self._outputs(some) for some in encoded])
-
-    def _outputs(self, encoded: NDArray[Any]) -> Doubles:
-        if torch_is_missing():
-            linear: Doubles = self.network_.outputs(encoded, self.link_, self.code_)
-            return linear
         import torch
 
         from airmixml.edge import class_scores, predicted
 
-        scores = class_scores(self.network_, torch.from_numpy(np.ascontiguousarray(encoded)).double())
-        return np.asarray(predicted(scores, self.link_, self.code_).numpy())
-
-    def clipped_values(self, X: ArrayLike) -> int:
-        """Return how many numbers of raw rows lie outside the declared bounds, and are clipped to them."""
-        return self.encoder_.scale(self._rows(X))[1]
+        found = []
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            encoded = np.ascontiguousarray(self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]))
+            scores = class_scores(self.network_, torch.from_numpy(encoded).double())
+            found.append(predicted(scores, self.link_, self.code_).numpy())
+        return np.concatenate(found)
 
     def _rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

@@ -15,7 +15,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.runs.runners import SHARDS, ProtectedRunner, SimulationRunner
+from airmixml.runs.runners import SHARDS, ProtectedRunner, Runner, warn_of_killed
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import corrupt_file, write_text, writing_to
@@ -24,7 +24,6 @@ from airmixml.storage.study import Study, consecutive_seeds
 from airmixml.workers import settle
 from airmixml.workers.loading import check_protectable
 
-Runner = SimulationRunner | ProtectedRunner
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
@@ -83,38 +82,28 @@ def run(
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress)
     find_device(context.speed.device)
     check_privacy_target(scenario)
-    spending = budget = None
+    spending = None
     if ledger is not None:
-        from airmixml.runs.spending import CellBudget, plan_spending, seeds_of  # here: most runs have no ledger
+        from airmixml.runs.spending import plan_spending  # here: most runs have no ledger
 
-        spending = plan_spending(
-            seeds_of(scenario, seeds),
-            ledger,
-            private=private,
-            public_test=public_test,
-            data_dir=data_dir,
-            progress=progress,
-        )
-        budget = CellBudget(spending, {each.seed: each for each in spending.requests})
+        given: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
+        spending = plan_spending(scenario, seeds, ledger, progress=progress, **given)
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    runner: Runner
+    common: dict[str, Any] = {"context": context, "pictures": pictures, "spending": spending}
+    runner = Runner(**common, checkpoint_seconds=checkpoint_seconds)
     if private:
-        runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
-    else:
-        runner = SimulationRunner(
-            context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds, spending=spending
-        )
+        runner = ProtectedRunner(**common, public_test=public_test)
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with (
         writing_to(out or RUNS_FOLDER),
         claim(out, name, identity, force=force, again=again, ledger=ledger) as folder,
     ):
-        runner = runner.within(folder)
+        warn_of_killed(folder)
         result: AnyResult = Study(
             cells=numbers,
             task=_EachSeed(runner, scenario, folder, seeds),
             reducer=lambda found, _kept: runner.summarise(scenario, list(found.values()), folder),
-            budget=budget,
+            budget=spending,
         ).run()
         _publish(scenario, result, folder, force=force, finish=finish)
     return result
@@ -148,13 +137,13 @@ class _EachSeed:
         """Run one seed after the other."""
         progress = self.runner.context.progress
         for seed in unfinished:
-            scenario, name = self.scenario.with_seed(seed), f"seed-{seed}"
+            scenario = self.scenario.with_seed(seed)
             if self.seeds == 1:
-                finished(seed, self.runner.run_one(scenario, self.whole, str(self.whole.final)))
+                finished(seed, self.runner.run_one(scenario, self.whole, self.whole))
                 return
             progress("seeds", seed - self.scenario.seed, self.seeds)
-            with claim_folder(self.whole.work / name, self.runner.identity_of(scenario)) as folder:
-                result = self.runner.run_one(scenario, folder, str(self.whole.final / name))
+            with claim_folder(self.whole.work / f"seed-{seed}", self.runner.identity_of(scenario)) as folder:
+                result = self.runner.run_one(scenario, folder, self.whole)
                 _publish(scenario, result, folder)
             finished(seed, result)
         progress("seeds", self.seeds, self.seeds)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
-from airmixml.arrays import Doubles, ImageShape, Singles
+from airmixml.arrays import ImageShape, Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.devices import needs_torch, torch_is_missing
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS, add_given
-from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
-from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.automatic import LINKS, LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
+from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, SeedsResult, load_result
+from airmixml.scenario import Scenario
+from airmixml.scenario.automatic import LINKS, ScoreLink
 from airmixml.storage.files import ResultStore, from_plain, write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
 
@@ -32,7 +31,6 @@ _MODEL: Final = "model.npz"
 _MEAN: Final = "private_mean"
 _BOUNDS: Final = ("lower", "upper")  # of raw rows
 _PARAMETER: Final = "parameter/"  # before the names of the network's values, which may be any
-_LINEAR: Final = ("0.bias", "0.weight")
 _TABLES: Final = ("loss", "test_accuracy")
 
 
@@ -137,7 +135,7 @@ class StoredModel:
     """What is in a run folder of one seed: the scenario, the network, and what goes with it."""
 
     scenario: Scenario
-    network: Any  # a torch.nn.Sequential; a LinearNetwork where torch is not installed
+    network: torch.nn.Sequential
     class_names: tuple[str, ...]
     private_mean: Singles | None
     row_format: RowFormat
@@ -150,9 +148,7 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
 
     It takes inputs as they leave the workers' encoder; ``load_model`` gives a classifier for raw rows.
     """
-
-    network: torch.nn.Sequential = read_stored(Path(folder)).network
-    return network
+    return read_stored(Path(folder)).network
 
 
 def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) -> StoredModel:
@@ -164,15 +160,18 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
         ENCODERS.add(encoder)
     for given in objects:
         add_given(given)
-    result = None if is_deployed(folder) else load_result(folder)
-    if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
-        raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
+    with suppress(DeployedError):
+        result = load_result(folder)
+        if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
+            raise RunFolderError(
+                f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}"
+            )
     scenario = Scenario.load(folder / SCENARIO)
     try:
         saved, arrays = ResultStore(folder).load(_MODEL, lambda *found: found) or ({}, {})
         model = _stored_model(scenario, saved, arrays)
         _check_encoder(scenario, saved["encoder_digest"], folder)
-    except AirMixError:
+    except (AirMixError, ModuleNotFoundError):
         raise
     except Exception as problem:  # missing, damaged, or of another scenario
         raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
@@ -181,76 +180,31 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
 
 def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> StoredModel:
     """Return the model of a scenario from what ``save_model`` kept."""
-    from airmixml.data.columns import Column  # here: most runs write a model and read none
+    import torch
 
-    mean, lower, upper = (arrays.get(name) for name in (_MEAN, *_BOUNDS))
-    parameters = {name.removeprefix(_PARAMETER): array for name, array in arrays.items() if name.startswith(_PARAMETER)}
-    rows, names, targets = saved["rows"], tuple(saved["class_names"]), saved["targets"]
-    row_format = RowFormat(
-        width=rows["width"],
-        lower=lower,
-        upper=upper,
-        feature_names=tuple(rows["feature_names"]),
-        image_shape=_shape(rows["image_shape"]),
-        columns=tuple(from_plain(Column, each) for each in rows["columns"]),
-        decimal=rows["decimal"],
-    )
-    task = scenario.workers.task
+    from airmixml.data.columns import Column  # here: most runs write a model and read none
+    from airmixml.edge import build_model
+
+    def shape(numbers: list[int] | None) -> ImageShape:
+        return None if numbers is None else tuple(numbers)
+
+    rows, names, targets, task = saved["rows"], tuple(saved["class_names"]), saved["targets"], scenario.workers.task
     code = Bounded(*map(tuple, targets)) if task == Bounded.task else Signs(len(names)) if task == Signs.task else None
+    rows |= {"feature_names": tuple(rows["feature_names"]), "image_shape": shape(rows["image_shape"])}
+    rows |= {"columns": tuple(from_plain(Column, each) for each in rows["columns"])}
+    rows |= {name: arrays.get(name) for name in _BOUNDS}
+    network = build_model(scenario.learner, saved["input_dim"], saved["label_dim"], shape(saved["image_shape"]))
+    of_network = (name for name in arrays if name.startswith(_PARAMETER))
+    network.load_state_dict({name.removeprefix(_PARAMETER): torch.from_numpy(arrays[name]) for name in of_network})
     return StoredModel(
         scenario=scenario,
-        network=_network(scenario.learner, saved, parameters),
+        network=network,
         class_names=names,
-        private_mean=mean,
-        row_format=row_format,
+        private_mean=arrays.get(_MEAN),
+        row_format=RowFormat(**rows),
         code=code,
         link=LINKS[saved["link"]],
     )
-
-
-def _shape(saved: list[int] | None) -> ImageShape:
-    return None if saved is None else tuple(saved)
-
-
-def _network(learner: Learner, saved: dict[str, Any], parameters: dict[str, NDArray[Any]]) -> Any:
-    """Return the network of a file; where torch is not installed, that of a linear model."""
-    if torch_is_missing():
-        return LinearNetwork(parameters)
-    import torch
-
-    from airmixml.edge import build_model
-
-    model = build_model(learner, saved["input_dim"], saved["label_dim"], _shape(saved["image_shape"]))
-    model.load_state_dict({name: torch.from_numpy(array) for name, array in parameters.items()})
-    return model
-
-
-class LinearNetwork:
-    """A linear model where torch is not installed: weights (outputs x inputs) and biases (outputs)."""
-
-    def __init__(self, parameters: dict[str, NDArray[Any]]) -> None:
-        if sorted(parameters) != list(_LINEAR):
-            raise AirMixError(needs_torch("a model that is not linear"))
-        self._biases, self._weights = (parameters[name].astype(np.float64) for name in _LINEAR)
-
-    def double(self) -> LinearNetwork:
-        """Return itself: it computes in float64."""
-        return self
-
-    def outputs(self, inputs: NDArray[Any], link: ScoreLink, code: LabelCode | None) -> Doubles:
-        """Return probabilities or targets of encoded inputs, as ``edge.predicted`` does; samples x outputs."""
-        scores = inputs.astype(np.float64) @ self._weights.T + self._biases
-        if link is LOGISTIC:
-            return np.asarray(np.clip(expit(scores), NEVER_CERTAIN, 1.0 - NEVER_CERTAIN))
-        if link is SOFTMAX:
-            return np.asarray(softmax(scores, axis=1))
-        if isinstance(code, Signs):
-            likely = (1.0 + scores * np.sqrt(code.count)) / 2.0
-            return np.asarray(np.clip(likely, NEVER_CERTAIN, 1.0 - NEVER_CERTAIN))
-        assert isinstance(code, Bounded)
-        lower, upper = np.array(code.lower), np.array(code.upper)
-        unit = np.clip(scores * np.sqrt(len(lower)), -1.0, 1.0)
-        return np.asarray(lower + (unit + 1.0) / 2.0 * (upper - lower))
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:

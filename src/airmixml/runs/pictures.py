@@ -1,4 +1,4 @@
-"""Pictures of a run: the overview, the scores of all seeds, and epsilons by accountant and adversary.
+"""Pictures of a run: the overview, and epsilons by accountant and adversary.
 
 The overview may show test rows one by one, so it is drawn in simulations alone.
 """
@@ -16,7 +16,6 @@ from airmixml.arrays import is_series
 from airmixml.output.figures import (
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     accountant_colour,
     as_picture,
@@ -26,9 +25,8 @@ from airmixml.output.figures import (
     save_figure,
     saved,
 )
-from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
-from airmixml.wording import epsilon_text, plural
+from airmixml.wording import epsilon_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +36,8 @@ if TYPE_CHECKING:
 
     from airmixml.edge import TrainingHistory
     from airmixml.privacy import PrivacyStatement
-    from airmixml.radio import AirReport
     from airmixml.radio.mixtures import MixtureBlock
     from airmixml.radio.transmission import Transmission
-    from airmixml.runs.results import SeedsResult
 
 _SCORE_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}
 _SENT, _RECEIVED = "sent: sum of all", "received"
@@ -51,7 +47,7 @@ _POINTS_SHOWN: Final = 2000
 _LABELLED_BARS, _CROWDED_LETTERS, _LONGEST_NAME = 12, 40, 12
 # Shares of the figure, so that no layout is searched for: that would take as long as drawing.
 _ABOVE: Final = {"left": 0.06, "right": 0.985, "bottom": 0.08, "top": 0.81, "wspace": 0.08}
-_BELOW: Final = {"left": 0.055, "right": 0.985, "bottom": 0.22, "top": 0.9, "wspace": 0.22}
+_BELOW: Final = {"left": 0.055, "right": 0.9, "bottom": 0.16, "top": 0.9, "wspace": 0.3}
 
 
 def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> None:
@@ -62,14 +58,14 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
-    """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
+    """Return the overview of a simulation: what was sent and received, learning, and what accountants certify."""
     overview = new_figure(13, 8, _title(mixtures, history), size=12, layout=None, linespacing=1.4)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     is_image = mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape)
     (_image_grid if is_image and not mixtures.report.signal.moments else _symbol_grid)(top, mixtures)
-    learned, power, snr = bottom.subplots(1, 3, gridspec_kw=_BELOW)
-    draw_learned(learned, history, mixtures.dataset.test_labels)
-    _power_and_snr(power, snr, mixtures.report)
+    learned, certified = bottom.subplots(1, 2, gridspec_kw=_BELOW)
+    _draw_learned(learned, history, mixtures.dataset.test_labels)
+    _draw_certified(certified, mixtures.report.statements)
     return overview
 
 
@@ -78,7 +74,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     sent_in = f"{scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
     return (
         f"{scenario.title}: {scenario.workers.count:,} workers, {sent_in}\n"
-        f"{final_score(history)}  ·  "
+        f"{_final_score(history)}  ·  "
         f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:.3g} ({privacy.accountant}, {privacy.adversary})"
     )
 
@@ -106,7 +102,7 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
 
 def _name_slots(axes: NDArray[np.object_], examples: MixtureBlock) -> None:
     for slot, axis in enumerate(axes):
-        axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
+        axis.set_title(f"slot {slot + 1}: top share {100 * examples.ratios[slot].max():.2g} %", fontsize=9)
 
 
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
@@ -133,35 +129,7 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     axes[0].legend(fontsize=8, loc="upper left")
 
 
-def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
-    limit_dbm = report.scenario.radio.max_power_dbm
-    # The step that begins at the limit holds the workers that send with exactly that power.
-    _histogram(power, report.power_dbm, BLUE, "transmit power", edge_db=limit_dbm + DecibelHistogram.STEP_DB)
-    power.axvline(limit_dbm, color="0.3", linestyle="--")
-    beside: dict[str, Any] = {"xytext": (-4, -4), "textcoords": "offset points", "ha": "right", "va": "top"}
-    power.annotate(f"limit {limit_dbm:g}", (limit_dbm, 1.0), xycoords=power.get_xaxis_transform(), fontsize=8, **beside)
-    power.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
-    power.margins(y=0.15)
-    _histogram(snr, report.input_snr_db, BLUE, "inputs")
-    _histogram(snr, report.label_snr_db, ORANGE, "labels")
-    snr.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
-    snr.legend(fontsize=8)
-
-
-def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str, *, edge_db: float = 0.0) -> None:
-    """Draw the counts between the 0.1 % and 99.9 % quantiles in about forty bars, one of their edges at ``edge_db``."""
-    low, high = histogram.quantile_db(0.001), histogram.quantile_db(0.999)
-    steps_per_bar = max(1, round((high - low) / 40 / histogram.STEP_DB))
-    width = steps_per_bar * histogram.STEP_DB
-    first = round((edge_db - histogram.LOWEST_DB) / histogram.STEP_DB) % steps_per_bar
-    starts = np.arange(first, len(histogram.counts), steps_per_bar)
-    shares = 100 * np.add.reduceat(histogram.counts, starts) / max(histogram.counts.sum(), 1)
-    left = histogram.edges_db[starts]
-    shown = (left > low - 3 * width) & (left < high + 2 * width)
-    axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
-
-
-def final_score(history: TrainingHistory) -> str:
+def _final_score(history: TrainingHistory) -> str:
     """Return the final accuracy, or the leading score of another task, in words."""
     if not history.scores:
         return f"final accuracy {100 * history.final_accuracy:.1f} %"
@@ -170,7 +138,7 @@ def final_score(history: TrainingHistory) -> str:
     return f"{_SCORE_NAMES[history.score_name]} {shown}"
 
 
-def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+def _draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
     """Draw predictions of a regression, the score after each epoch, or how well each class or label is told.
 
     ``truth`` are the labels of the test set: samples, or samples x outputs.
@@ -235,59 +203,29 @@ def _bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
 
 
 def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """Each test row a point; several targets in units of their own are scaled to their range in the test set."""
+    """Each test row a point; of several targets the first."""
     assert history.predicted is not None
-    predicted, several = history.predicted[:_POINTS_SHOWN], truth.shape[1] > 1
-    shown = truth[:_POINTS_SHOWN]
-    if several:
-        low, width = truth.min(axis=0), np.maximum(np.ptp(truth, axis=0), 1e-300)
-        predicted, shown = (predicted - low) / width, (shown - low) / width
-    for target in range(truth.shape[1]):
-        colour = BLUE if target == 0 else None
-        name = history.class_names[target] if history.class_names else f"target {target + 1}"
-        axis.plot(shown[:, target], predicted[:, target], ".", color=colour, alpha=0.6, label=name, clip_on=False)
+    shown, predicted = (each[:_POINTS_SHOWN, 0] for each in (truth, history.predicted))
+    name = history.class_names[0] if history.class_names else "target 1"
+    axis.plot(shown, predicted, ".", color=BLUE, alpha=0.6, label=name, clip_on=False)
     ends = [float(min(shown.min(), predicted.min())), float(max(shown.max(), predicted.max()))]
     axis.plot(ends, ends, color=ORANGE, linewidth=1, label="perfect")
-    unit = " (share of its range)" if several else ""
-    axis.set(xlabel=f"true{unit}", ylabel=f"predicted{unit}", title=f"Test set: {final_score(history)}")
+    axis.set(xlabel="true", ylabel="predicted", title=f"Test set: {_final_score(history)}")
     finish_axis(axis, legend=8)
-
-
-def draw_seeds(result: SeedsResult, path: Path | None = None) -> Figure:
-    """Draw the scores of all seeds beside their mean."""
-    score, own = "r2" if "r2" in result.scores else next(iter(result.scores), "accuracy"), result.privacy[0]
-    factor, name = (1.0, "R²") if score == "r2" else (100.0, f"{_SCORE_NAMES.get(score, score)} (%)")
-    final = factor * np.array(
-        [run.scores[score] if run.accuracy is None else run.accuracy.final for run in result.runs]
-    )
-    best = [factor * run.accuracy.best for run in result.runs if run.accuracy is not None]
-    mean, deviation, digits = final.mean(), final.std(ddof=1), 1 if factor > 1.0 else 3
-    target = f"ε = {epsilon_text(own.epsilon)}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
-    figure = new_figure(8, 4.4, f"{result.name}, {plural(len(result.runs), 'seed')}  ·  worst {target}", size=11.5)
-    axis, seeds = figure.subplots(), [run.seed for run in result.runs]
-    axis.axhspan(mean - deviation, min(mean + deviation, factor), color=BLUE, alpha=0.15, linewidth=0)
-    axis.axhline(mean, color=BLUE, label=f"mean and deviation {mean:.{digits}f} ± {deviation:.{digits}f}")
-    axis.plot(seeds, final, "o", color=ORANGE, label="final")
-    if best and best != final.tolist():
-        axis.plot(seeds, best, "^", color=GREEN, label="best, chosen on the test set", alpha=0.7)
-    if best:
-        chance_line(axis, 100.0 / result.dataset.label_dim)
-    elif score == "r2":
-        axis.axhline(0.0, color=GREY, linestyle="--", linewidth=1, label="always the mean")
-    axis.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
-    axis.set(ylabel=f"{name} on clean test set", ylim=(1.1 * min(0.0, *final), 1.04 * factor))
-    axis.locator_params(axis="x", integer=True, nbins=10)
-    finish_axis(axis, "Score of each seed", legend=8, loc="lower left")
-    return saved(figure, path)
 
 
 def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
     """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    from matplotlib.ticker import NullFormatter
-
     own = statements[0]
     figure = new_figure(7, 4.2, f"δ = {own.delta:g}, {own.adjacency} neighbours", size=10)
-    certified, statements = figure.subplots(), [each for each in statements if each.adjacency == own.adjacency]
+    _draw_certified(figure.subplots(), statements)
+    return saved(figure, path)
+
+
+def _draw_certified(axis: Axes, statements: Sequence[PrivacyStatement]) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    statements = [each for each in statements if each.adjacency == statements[0].adjacency]
     found = {each.adversary for each in statements}
     adversaries = [*filter(found.__contains__, ADVERSARIES.names), *sorted(found - set(ADVERSARIES.names))]
     accountants = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in statements)))]
@@ -296,14 +234,13 @@ def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = 
         stated = [each for each in statements if each.accountant == name]
         rows = [adversaries.index(each.adversary) - beside for each in stated]
         values = [max(each.epsilon, 1e-6) for each in stated]
-        certified.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
-    certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
-    certified.set_yticks(range(len(adversaries)), adversaries)
-    certified.margins(x=0.1)
-    certified.xaxis.set_major_formatter("{x:g}")  # formulas take a quarter of a second
-    certified.xaxis.set_minor_formatter(NullFormatter())
-    low, high = certified.get_xlim()
+        axis.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
+    axis.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
+    axis.set_yticks(range(len(adversaries)), adversaries)
+    axis.margins(x=0.1)
+    axis.xaxis.set_major_formatter("{x:g}")  # formulas take a quarter of a second
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_xlim()
     if high < 20.0 * low:  # else the axis might show no number at all
-        certified.set_xlim(low / 3.0, 3.0 * high)
-    finish_axis(certified, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return saved(figure, path)
+        axis.set_xlim(low / 3.0, 3.0 * high)
+    finish_axis(axis, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

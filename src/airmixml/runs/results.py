@@ -27,25 +27,11 @@ class Accuracy:
 
     final: float
     best: float
+    best_epoch: int | None = None  # counted from 1; None of the mean over seeds
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.final <= self.best <= 1.0:
             raise ValueError(f"accuracy = {self.final}, {self.best}: must be from 0 to 1, the best not below the final")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunAccuracy(Accuracy):
-    """Accuracy of one seed; epochs are counted from 1."""
-
-    best_epoch: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedsAccuracy(Accuracy):
-    """Means over the seeds, with standard deviations."""
-
-    final_deviation: float
-    best_deviation: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +54,6 @@ class SlotsPerWorker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonHistogram:
-    """Workers by what they spent; one edge more than there are bars."""
-
-    epsilon_edges: tuple[float, ...]
-    workers: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class LedgerSummary:
     """What the workers spent against the server."""
 
@@ -85,7 +63,6 @@ class LedgerSummary:
     median_epsilon: float
     mean_epsilon: float
     slots_per_worker: SlotsPerWorker
-    histogram: EpsilonHistogram
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,38 +77,12 @@ class DataSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageSeconds:
-    """Wall time of loading and sending, and of training."""
-
-    over_the_air: float
-    training: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassResult:
-    """How a class, or one of several labels, fared on the clean test set."""
-
-    name: str
-    rows: int  # test rows of the class
-    predicted: int  # test rows that the model takes for it
-    right: int  # rows that are both
-    recall: float | None  # right / rows; None without rows
-    precision: float | None  # right / predicted; None where it is never predicted
-
-    @classmethod
-    def counted(cls, name: str, rows: int, predicted: int, right: int) -> Self:
-        """Return the result with its shares."""
-        recall, precision = (right / each if each else None for each in (rows, predicted))
-        return cls(name=name, rows=rows, predicted=predicted, right=right, recall=recall, precision=precision)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Baselines:
     """What the score of the task (accuracy, R^2 or the share of labels right) stands beside, on the same test rows.
 
     ``guess`` is the best that one answer for all of them reaches: the most frequent class, the mean. What a linear
     learner reaches ``without_privacy`` is learnt on the same encoded rows without noise, or by a protected run on other
-    public rows. Of several seeds all is the mean, and counts are added up. Nothing is listed for over 100 classes.
+    public rows. Of several seeds it is the mean, without classes. Nothing is listed for over 100 classes.
     """
 
     guess: float
@@ -139,7 +90,7 @@ class Baselines:
     how: str  # which learner ``without_privacy`` is of, and which rows it saw
     gain: float  # the score less ``guess``
     gain_error: float  # its standard error over the test rows, and over seeds
-    classes: tuple[ClassResult, ...] = ()
+    classes: tuple[str, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()  # test rows by true class (rows) and predicted class (columns)
 
 
@@ -227,8 +178,6 @@ class _Simulated(_Result):
 class RunResult(_Simulated):
     """What a run of one seed gave."""
 
-    accuracy: RunAccuracy | None
-    seconds_by_stage: StageSeconds
     resumed_from_epoch: int
 
 
@@ -236,7 +185,6 @@ class RunResult(_Simulated):
 class SeedsResult(_Simulated):
     """Means over several seeds, the spread of accuracy and scores, the worst of what has limits, and each run."""
 
-    accuracy: SeedsAccuracy | None
     runs: tuple[RunResult, ...]
     score_deviations: dict[str, float]
 
@@ -251,7 +199,6 @@ class ProtectedResult(_Result):
     long rows take to read and to encode depends on them.
     """
 
-    accuracy: RunAccuracy | None
     row_privacy: PrivacyStatement
     releases: int
     killed: int = 0
@@ -268,14 +215,12 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
         metrics = json.loads(read(folder / METRICS))
-        if isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT:
-            raise RunFolderError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
-        kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
-        if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
-            kind = ProtectedResult
-        elif isinstance(metrics, dict) and "runs" in metrics:
-            kind = SeedsResult
-        result = kind.from_dict(metrics)
+        mode = metrics.get("mode") if isinstance(metrics, dict) else ""
+        if mode == DEPLOYMENT:
+            raise DeployedError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
+        several = isinstance(metrics, dict) and "runs" in metrics
+        kind: Any = ProtectedResult if mode == PROTECTION else SeedsResult if several else RunResult
+        result: RunResult | SeedsResult | ProtectedResult = kind.from_dict(metrics)
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result
@@ -288,13 +233,8 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
         raise corrupt_file(folder / METRICS, problem, delete=f"the folder {folder}") from None
 
 
-def is_deployed(folder: Path) -> bool:
-    """Whether a folder is that of a server that was deployed: it has a model, and what a run measures it has not."""
-    try:
-        metrics = json.loads(read_regular(folder / METRICS))
-    except (OSError, ValueError, RecursionError):  # which ``load_result`` reports
-        return False
-    return isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT
+class DeployedError(RunFolderError):
+    """A folder is that of a server that was deployed: it has a model, and what a run measures it has not."""
 
 
 def load_metrics(folder: Path | str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
-    NONE,
     UNINFORMED,
     UNSTATED,
     against,
@@ -41,9 +40,9 @@ _SCORE_NAMES: Final = {
 }
 _NO_R2: Final = 5e-7  # less is rounding
 _ANSWERS: Final = {
-    "classification": "always the most frequent class of the test rows",
-    "multi-label": "always the more frequent answer of the test rows",
-    "regression": "always the mean of the test rows",
+    "classification": "the most frequent class",
+    "multi-label": "the more frequent answer",
+    "regression": "the mean",
 }
 _POLICY_NAMES: Final = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 
@@ -74,19 +73,16 @@ def _title(scenario: Scenario, metrics: dict[str, Any]) -> str:
     if metrics["mode"] == PROTECTION:
         killed = f" and {metrics['killed']:,} killed" if metrics["killed"] else ""
         return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}{killed}"
-    runs = metrics.get("runs", [])
-    return f"{scenario.title}, " + (
-        f"mean of {len(runs)} seeds ± standard deviation" if runs else f"seed {scenario.seed}"
-    )
+    runs = metrics.get("runs")
+    return f"{scenario.title}, {f'mean of {len(runs)} seeds ± standard deviation' if runs else f'seed {scenario.seed}'}"
 
 
 def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
     """Return the options that made the run, as its result tells them."""
-    private: tuple[str, ...] = ()
-    if metrics["mode"] == PROTECTION:
-        private = ("--private", *(("--public-test",) if metrics["public_test"] else ()))
+    private = ("--private",) if metrics["mode"] == PROTECTION else ()
+    public_test = ("--public-test",) if metrics.get("public_test") else ()
     seeds = seeds_option(metrics.get("releases") or len(metrics.get("runs", ())))
-    return (*private, *seeds, *(() if metrics["device"] == "cpu" else ("--device", metrics["device"])))
+    return (*private, *public_test, *seeds, *(() if metrics["device"] == "cpu" else ("--device", metrics["device"])))
 
 
 def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
@@ -106,39 +102,22 @@ def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
 def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
     """Return what only a run knows: of each adversary, of the median worker, and of a row of the data."""
     more: dict[str, list[tuple[str, str]]] = {}
-    statements, copies, rows = metrics["privacy"], metrics["row_copies"], row_epsilons(metrics)
+    statements, copies = metrics["privacy"], metrics["row_copies"]
     for whom, why in metrics["unstated"].items():
         more[whom] = [("why", unstated(why))]
     for own in {each["adversary"]: each for each in reversed(statements)}.values():
         facts = more.setdefault(own["adversary"], [])
-        facts.append(("holds for", _holder(scenario, copies)))
         if failure := sum(own[name] for name in ("schedule_failure", "hidden_failure")):
             facts.append(("except", f"with probability {failure:.2g}, which may be added to delta"))
         if own["hidden_failure"]:
             facts.append(("assumes", UNINFORMED))
         if name := row_name(scenario.workers, copies):
-            said = f"epsilon {_of_row(metrics, own['adversary'])}" if own["adversary"] in rows else NOTHING
+            stated = next((each for each in metrics["row_statements"] if each["adversary"] == own["adversary"]), None)
+            said = f"epsilon {drawn_and_before(stated)}" if stated else NOTHING
             facts.append((name, f"{said}, {held_by(scenario.workers, copies)}"))
-        if scenario.privacy.noise_kind.brought:
-            facts.append(("noise", _brought(own, metrics)))
     if ledger := metrics.get("ledger"):
         more["server"].append(("median worker", f"epsilon {epsilon_text(ledger['median_epsilon'])}"))
     return {whom: tuple(facts) for whom, facts in more.items()}
-
-
-def _holder(scenario: Scenario, copies: int) -> str:
-    if scenario.workers.several_rows:
-        return "one worker with all its rows"
-    return "one worker, which is one row of the data" if copies == 1 else "one worker"
-
-
-def _brought(own: dict[str, Any], metrics: dict[str, Any]) -> str:
-    """Return how much noise of the workers hides one of them."""
-    if metrics["integers"]:
-        from airmixml.integers.integer_noise import integers_in_words
-
-        return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
-    return f"{own['noise_watts_per_symbol']:.3g} W per symbol that workers bring, as it would be at the server"
 
 
 def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
@@ -146,35 +125,21 @@ def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
     return {each["adversary"]: each["epsilon"] for each in metrics["row_statements"]}
 
 
-def _of_row(metrics: dict[str, Any], adversary: str) -> str:
-    stated = next(each for each in metrics["row_statements"] if each["adversary"] == adversary)
-    before = stated.get("before_the_draw")
-    return epsilon_text(stated["epsilon"]) + (f" (before the draw {epsilon_text(before)})" if before else "")
+def drawn_and_before(stated: dict[str, Any]) -> str:
+    """Return the epsilon of a statement, and what it was before the schedule was drawn, where that differs."""
+    before = stated["before_the_draw"]
+    return epsilon_text(stated["epsilon"]) + (f" as drawn, {epsilon_text(before)} before" if before else "")
 
 
 def _of_classes(found: dict[str, Any] | None) -> tuple[Folded, ...]:
-    """Return how each class fared on the clean test set, and which are taken for which; counts of all seeds."""
-    if not found or not found["classes"]:
+    """Return which classes are taken for which on the clean test set."""
+    if not found or not found["confusion"]:
         return ()
-    names = tuple(each["name"] for each in found["classes"])
-    shares = [
-        tuple(NONE if each[share] is None else f"{100 * each[share]:.1f} %" for share in ("recall", "precision"))
-        for each in found["classes"]
-    ]
-    counted = [f"{each['rows']:,}" for each in found["classes"]]
-    tables = [
-        Table(
-            title="Each class",
-            columns=("class", "test rows", "recall", "precision"),
-            rows=tuple((name, rows, *both) for name, rows, both in zip(names, counted, shares, strict=True)),
-        )
-    ]
-    if found["confusion"]:
-        rows = zip(names, found["confusion"], strict=True)
-        title = "Confusion matrix: test rows by true class (down) and predicted class (across)"
-        cells = tuple((name, *(f"{count:,}" for count in row)) for name, row in rows)
-        tables.append(Table(title=title, columns=("true class", *names), rows=cells))
-    return (Folded(summary="Each class", parts=tuple(tables), open=True),)
+    counts = zip(found["classes"], found["confusion"], strict=True)
+    rows = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
+    title = "Confusion matrix: test rows by true class (down) and predicted class (across)"
+    table = Table(title=title, columns=("true class", *found["classes"]), rows=rows)
+    return (Folded(summary="Each class", parts=(table,), open=True),)
 
 
 def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
@@ -214,28 +179,25 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if not sends_inputs_unchanged(workers):
         centre = "" if workers.centre == "none" else f", centre {workers.centre}"
         rounded = f", {plural(workers.bits, 'bit')} per symbol" if workers.bits else ""
-        if workers.bits and workers.centre_on_air:
-            rounded += " (the mean before them unrounded)"
         constant = f", constant {workers.constant:g}" if workers.constant else ""
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES.get(mixing.policy, mixing.policy) + alpha)]
+    if integers := metrics.get("integers"):
+        from airmixml.integers.integer_noise import integers_in_words
+
+        rows.append(("integers", integers_in_words(integers)))
     if why := scenario.why_no_rounds:
         rows.append(("rounds", f"none: {why}"))
     if not scenario.air.is_ideal:
         rows.append(("air", air_in_words(scenario.air)))
     if workers.several_rows:
         most = f", at most {workers.max_rows:,} rows" if workers.max_rows else ""
-        norm = f"the norm of {workers.rows_bound:g} row{'' if workers.rows_bound == 1 else 's'}"
-        rows.append(("rows per worker", f"one sum of all{most}, shortened to {norm}"))
+        rows.append(("rows per worker", f"one sum of all{most}, shortened to {workers.rows_bound:g} norms of a row"))
     if metrics.get("clipped_values"):
         rows.append(("clipped", f"{plural(metrics['clipped_values'], 'input value')} outside the declared bounds"))
     if metrics.get("clipped_samples"):
-        counted = scenario.privacy.sensitivity == "encoder"
-        hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
-        rows.append(
-            ("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}{hint}")
-        )
+        rows.append(("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}"))
     return rows
 
 
@@ -261,38 +223,36 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
 
     reached, how = found["without_privacy"], found["how"]
     gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))
-    unit, answer = (" points", _ANSWERS[metrics["task"]]) if shares else (" of R^2", _ANSWERS["regression"])
-    over = "test rows and seeds" if metrics.get("runs") else "test rows"
-    gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (about 95 %: two standard errors over {over})"
+    gained = f"{gain:.3g} ± {2 * error:.2g}{' points' if shares else ' of R^2'} (two standard errors)"
     if no_better_than_guessing(gain, error):
         gained = Marked(f"no better than guessing: {gained}")
     rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
-    return [*rows, ("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
+    guess = f"{told(found['guess'])} (always {_ANSWERS[metrics['task']]} of the test rows)"
+    return [*rows, ("  guessing", guess), ("  beyond guessing", gained)]
 
 
 def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return accuracy, or the scores of another task, on the clean test set."""
     accuracy, shares, learner = metrics["accuracy"], metrics["task"] != "regression", scenario.learner
     how = f"({scenario.learner_in_words})" if learner.closed_form else f"({learner.model}, final epoch)"
+    deviations, rows = metrics.get("score_deviations", {}), []
+
+    def told(name: str, value: float) -> str:
+        if shares:
+            return f"{100 * value:.1f}" + (f" ± {100 * deviations[name]:.1f}" if name in deviations else "") + " %"
+        return number_text(value) + (f" ± {number_text(deviations[name], 3)}" if name in deviations else "")
+
     if accuracy is not None:
-
-        def percent(name: str) -> str:
-            deviation = accuracy.get(f"{name}_deviation")
-            return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
-
-        best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
-        best = ("  best epoch", f"{percent('best')} ({best_epoch}chosen on the test set)")
-        final = ("accuracy", f"{percent('final')} on the clean test set {how}")
+        best_epoch = f"epoch {accuracy['best_epoch']}, " if accuracy["best_epoch"] else ""
+        best = ("  best epoch", f"{told('best', accuracy['best'])} ({best_epoch}chosen on the test set)")
+        final = ("accuracy", f"{told('final', accuracy['final'])} on the clean test set {how}")
         return (final,) if learner.closed_form else (final, best)
     if not metrics["scores"]:
         hidden = "it would reveal something about the test rows (--public-test if these are public)"
         return (("accuracy" if metrics["task"] == "classification" else "scores", f"not stated: {hidden}"),)
-    deviations, rows = metrics.get("score_deviations", {}), []
     for place, (name, value) in enumerate(metrics["scores"].items()):
         kind, _, target = name.partition(".")
-        spread = f" ± {number_text(deviations[name] * (100 if shares else 1), 3)}" if name in deviations else ""
-        text = f"{100 * value:.1f}{spread} %" if shares else f"{number_text(value)}{spread}"
-        text += f" on the clean test set {how}" if place == 0 else ""
+        text = told(name, value) + (f" on the clean test set {how}" if place == 0 else "")
         unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
         rows.append((_SCORE_NAMES[kind] + (f", {target}" if target else ""), text + unit))
     return tuple(rows)
@@ -301,50 +261,24 @@ def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _radio_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return what a simulated run cost: time on the air, computing, energy and power."""
     power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
-    count = metrics["power_limited_slots"]
-    slots = f"{count:,} of {plural(metrics['slots'], 'slot')}" if count else "no slot"
-    limited = f"the limit lowered the power in {slots}"
-    if scenario.mixing.power_policy.follows_channels:
-        limited = "the limit sets the power in every slot"
+    count, never = metrics["power_limited_slots"], metrics["ledger"]["slots_per_worker"]["silent"]
+    limit = f"limit {power['limit']:g}" + (f", reached in {plural(count, 'slot')}" if count else "")
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
     if metrics.get("rounds"):
         computes += f", {metrics['rounds']['multiply_accumulates_per_round']:,.0f} in each round"
     memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
-    return [
+    rows = [
         *_air_time_rows(scenario, metrics),
         ("  worker computes", f"{computes}, {memory}"),
         ("energy", f"{joules(metrics['energy_joules'])} in total"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
-        ("  from power", scenario.radio.link_kind.energy_in_words(scenario)),
-        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
-        ("  limited", limited),
+        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, {limit}"),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
-        *_too_soft(scenario, metrics),
-        *_absences(scenario),
     ]
-
-
-def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    """Return how many workers never sent where transmitters have a lowest power; none where they have none."""
-    never = metrics["ledger"]["slots_per_worker"].get("silent", 0)
-    if math.isinf(scenario.met.air.min_power_dbm) or not never:
-        return []
-    why = (
-        f"they cannot send as softly as they must (air.min_power_dbm = {scenario.air.min_power_dbm:g}), or were absent"
-    )
-    return [("  silent", Marked(f"{never:,} of {scenario.workers.count:,} workers never sent: {why}"))]
-
-
-def _absences(scenario: Scenario) -> Rows:
-    """Return what absent workers cost whose masks nobody recovers; none where there are none."""
-    from airmixml.radio.noise import expected_noise
-
-    noise = expected_noise(scenario)
-    if not noise.absent_watts:
-        return []
-    cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
-    told = f"their masks stay in the sum: {cost_db:.1f} dB more noise (airmix plan says whether to recover them)"
-    return [("  absent workers", told)]
+    if never and not math.isinf(scenario.met.air.min_power_dbm):
+        why = f"cannot send as softly as they must (air.min_power_dbm = {scenario.air.min_power_dbm:g}), or were absent"
+        rows.append(("  silent", Marked(f"{never:,} of {scenario.workers.count:,} workers: they {why}")))
+    return rows
 
 
 def _air_time_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -8,12 +8,13 @@ import statistics
 import sys
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -22,17 +23,18 @@ from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
 from airmixml.privacy import PrivacyStatement, state_jointly
+from airmixml.radio.draws import AirSetting
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import composes_exactly
+from airmixml.radio.tally import placed_distances
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import FileCheckpoint, save_model
 from airmixml.runs.results import (
     SIMULATION,
+    Accuracy,
     Baselines,
-    ClassResult,
     ProtectedResult,
     RunResult,
-    SeedsAccuracy,
     SeedsResult,
     WorkerEnergy,
 )
@@ -50,50 +52,20 @@ SHARDS: Final = "shards"  # the folder that finished parts are kept in until the
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Runner:
-    """Runs single seeds; the arguments are those of ``run``."""
+class Runner:
+    """Runs single seeds of a simulation; the arguments are those of ``run``."""
 
     context: RunContext
     pictures: bool
+    checkpoint_seconds: float = 5.0
     spending: Spending | None = None
-
-    def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
-        return load_dataset(
-            scenario.workers,
-            Streams(scenario.seed),
-            data_dir=self.context.data_dir,
-            progress=self.context.progress,
-            test_rows=test_rows,
-            device=self.context.speed.device,
-            raw=None if self.spending is None else self.spending.data[scenario.workers],
-        )
-
-    def _keep(self, learned: Learned, folder: RunFolder) -> None:
-        """Settle what was spent, and write the curve, where there is one, and the model."""
-        sent = learned.transmission
-        if self.spending is not None:
-            self.spending.settle(sent)
-        if curve := learned.trained.history.rows():
-            write_text(folder.work / "learning_curve.csv", rows_csv(curve))
-        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationRunner(_Runner):
-    """Runs single seeds for studies."""
-
-    checkpoint_seconds: float
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what must be equal for the run to be resumed."""
         return identity_of(scenario)
 
-    def within(self, _whole: RunFolder) -> Self:
-        """Return itself: what an earlier process left of it is resumed."""
-        return self
-
-    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
-        """Run one seed inside the folder and return its result."""
+    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> Any:
+        """Run one seed inside its folder, which may be that of all seeds, and return its result."""
         started, device = time.perf_counter(), self.context.speed.device
         dataset = self._load(scenario)
         held_dim = dataset.held_dim or dataset.input_dim
@@ -112,64 +84,64 @@ class SimulationRunner(_Runner):
             from airmixml.runs.pictures import draw_run
 
             draw_run(learned.transmission, learned.trained.history, folder.work / "figures")
-        result = result_of(
-            learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
+        result = result_of(learned, seconds=seconds, device=device, run_dir=_run_dir(folder, whole))
+        resumed = checkpoint.resumed_epoch
+        return replace(result, resumed_from_epoch=resumed, baselines=baselines_of(learned, protected=False))
+
+    def summarise(self, scenario: Scenario, runs: list[Any], whole: RunFolder) -> Any:
+        """Return means over the seeds, or the only one."""
+        return runs[0] if len(runs) == 1 else _summarised_seeds(scenario, runs, str(whole.final))
+
+    def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
+        return load_dataset(
+            scenario.workers,
+            Streams(scenario.seed),
+            data_dir=self.context.data_dir,
+            progress=self.context.progress,
+            test_rows=test_rows,
+            device=self.context.speed.device,
+            raw=None if self.spending is None else self.spending.raw,
         )
-        return replace(result, baselines=baselines_of(learned, protected=False))
 
-    def summarise(self, scenario: Scenario, runs: list[RunResult], folder: RunFolder) -> RunResult | SeedsResult:
-        """Return means over the seeds, with a picture of them, or the only one."""
-        if len(runs) == 1:
-            return runs[0]
-        result = _summarised_seeds(scenario, runs, str(folder.final))
-        if self.pictures:
-            from airmixml.runs.pictures import draw_seeds
-
-            draw_seeds(result, folder.work / "figures" / "seeds.png")
-        return result
+    def _keep(self, learned: Learned, folder: RunFolder) -> None:
+        """Settle what was spent, and write the curve, where there is one, and the model."""
+        sent = learned.transmission
+        if self.spending is not None:
+            self.spending.settle(sent)
+        if curve := learned.trained.history.rows():
+            write_text(folder.work / "learning_curve.csv", rows_csv(curve))
+        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProtectedRunner(_Runner):
+class ProtectedRunner(Runner):
     """Runs single seeds in protection, each with a secret of its own."""
 
     public_test: bool
-    whole: RunFolder | None = None  # of all seeds
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what names the run in its folder; of the data, nothing."""
         return {**identity_of(scenario, protected=True), "public_test": self.public_test}
 
-    def within(self, whole: RunFolder) -> Self:
-        """Return the same for the folder of all seeds; say so where releases were begun in it and killed."""
-        if killed := len(whole.attempts):
-            begun = "an earlier release was begun" if killed == 1 else f"{killed:,} earlier releases were begun"
-            warnings.warn(
-                f"{whole.work}: {begun} here and did not finish; what may have been sent counts, so the statements of "
-                "this run are about all of them together",
-                LeftoverWarning,
-                stacklevel=2,
-            )
-        return replace(self, whole=whole)
-
-    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
-        """Run one seed inside the folder and return its result.
+    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> ProtectedResult:
+        """Run one seed inside its folder and return its result.
 
         No checkpoint is kept: nothing tells whether another process would go on with the same data. Before anything is
         drawn the attempt is on the disk.
         """
         privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
-        claim = partial((self.whole or folder).note_attempt, {"seed": scenario.seed, "privacy": privacy})
+        claim = partial(whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
         dataset = self._load(scenario, test_rows=self.public_test)
+        # What the air refuses, it refuses before there is an attempt.
+        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
         learned = learn(scenario, dataset=dataset, context=replace(self.context, secret=Secret(claim)))
-        report = learned.transmission.report
-        report.before_the_draw = True
+        learned.transmission.report.before_the_draw = True
         self._keep(learned, folder)
         metrics = {
-            **_metrics(learned, device=self.context.speed.device, run_dir=run_dir),
+            **_metrics(learned, device=self.context.speed.device, run_dir=_run_dir(folder, whole)),
             "mode": PROTECTION,
             "public_test": self.public_test,
             "releases": 1,
@@ -182,14 +154,14 @@ class ProtectedRunner(_Runner):
         self._draw(result, folder)
         return result
 
-    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], folder: RunFolder) -> ProtectedResult:
+    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], whole: RunFolder) -> ProtectedResult:
         """Return what all releases together reveal, those that were killed included."""
-        killed = 0 if self.whole is None else len(self.whole.attempts) - len(runs)
+        killed = len(whole.attempts) - len(runs)
         if len(runs) + killed == 1:
             return runs[0]
         gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
-        result = _summarised_releases(runs, str(folder.final), gaussian=gaussian, killed=killed)
-        self._draw(result, folder)
+        result = _summarised_releases(runs, str(whole.final), gaussian=gaussian, killed=killed)
+        self._draw(result, whole)
         return result
 
     def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
@@ -199,16 +171,31 @@ class ProtectedRunner(_Runner):
             draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
 
 
-def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
+def warn_of_killed(whole: RunFolder) -> None:
+    """Say so where protected releases were begun in a folder and killed."""
+    if killed := len(whole.attempts):
+        begun = "an earlier release was begun" if killed == 1 else f"{killed:,} earlier releases were begun"
+        warnings.warn(
+            f"{whole.work}: {begun} here and did not finish; what may have been sent counts, so the statements of "
+            "this run are about all of them together",
+            LeftoverWarning,
+            stacklevel=2,
+        )
+
+
+def _run_dir(folder: RunFolder, whole: RunFolder) -> str:
+    return str(whole.final if folder is whole else whole.final / folder.final.name)
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "") -> RunResult:
     """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
-    dataset, training_seconds = learned.transmission.dataset, learned.training_seconds
+    dataset = learned.transmission.dataset
     metrics = {
         **_metrics(learned, device=device, run_dir=run_dir),
         "clipped_values": dataset.clipped_values,
         "clipped_samples": dataset.clipped_samples,
         "seconds": seconds,
-        "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
-        "resumed_from_epoch": resumed_epoch,
+        "resumed_from_epoch": 0,
         "mode": SIMULATION,
     }
     return RunResult.from_dict(metrics)
@@ -242,18 +229,11 @@ def _metrics(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
         "versions": {
             "airmixml": __version__,
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
+            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
             "platform": f"{sys.platform} {platform.machine()}",
         },
         "run_dir": run_dir,
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _summarised_releases(
@@ -279,51 +259,41 @@ def _summarised_releases(
     )
 
 
+_WORST: Final = ("power_limited_slots", "clipped_values", "clipped_samples", "row_copies")
+_MEANS: Final = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
+
+
 def _summarised_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
-    """Return the runs of a scenario with consecutive seeds as one result."""
+    """Return the runs of a scenario with consecutive seeds as one result: means, and the worst of what has limits."""
 
     def over_seeds(reduce: Callable[[Iterator[Any]], Any], *names: str) -> dict[str, Any]:
         return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
 
     mean, deviation = statistics.fmean, statistics.stdev
-    accuracy = None
+    accuracy, scores = None, tuple(runs[0].scores)
+    deviations = {name: deviation(run.scores[name] for run in runs) for name in scores}
     if scenario.workers.task == "classification":
-        accuracy = SeedsAccuracy(
-            **over_seeds(mean, "accuracy.final", "accuracy.best"),
-            final_deviation=over_seeds(deviation, "accuracy.final")["final"],
-            best_deviation=over_seeds(deviation, "accuracy.best")["best"],
-        )
-    return SeedsResult(
-        name=scenario.name,
-        seed=scenario.seed,
-        accuracy=accuracy,
-        scores={name: mean(run.scores[name] for run in runs) for name in runs[0].scores},
-        score_deviations={name: deviation(run.scores[name] for run in runs) for name in runs[0].scores},
-        slots=scenario.slots_on_air,
-        worker_energy_joules=WorkerEnergy(
-            **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
-            **over_seeds(max, "worker_energy_joules.largest"),
-        ),
-        power_dbm=TransmitPower(
-            **over_seeds(mean, "power_dbm.median"),
-            **over_seeds(max, "power_dbm.largest"),
-            limit=scenario.radio.max_power_dbm,
-        ),
-        privacy=_worst(_alike(runs)),
-        ledger=max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
-        **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
-        **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
-        **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "task", "integers", "link", "rounds", "unstated"),
-        **over_seeds(max, "row_copies"),
-        row_statements=_worst(_of_rows(runs)),
-        row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
-        **over_seeds(sum, "seconds"),
-        run_dir=run_dir,
-        air=keys_in_force(scenario.air),
-        runs=tuple(runs),
-        baselines=_mean_baselines([run.baselines for run in runs if run.baselines is not None]),
-    )
+        accuracy = Accuracy(**over_seeds(mean, "accuracy.final", "accuracy.best"))
+        deviations = over_seeds(deviation, "accuracy.final", "accuracy.best")
+    power = over_seeds(mean, "power_dbm.median") | over_seeds(max, "power_dbm.largest")
+    energy = over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median")
+    first = {each.name: getattr(runs[0], each.name) for each in fields(RunResult) if each.name != "resumed_from_epoch"}
+    summarised = {
+        "accuracy": accuracy,
+        "scores": {name: mean(run.scores[name] for run in runs) for name in scores},
+        "score_deviations": deviations,
+        "worker_energy_joules": WorkerEnergy(**energy, **over_seeds(max, "worker_energy_joules.largest")),
+        "power_dbm": TransmitPower(**power, limit=scenario.radio.max_power_dbm),
+        "privacy": _worst(_alike(runs)),
+        "ledger": max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
+        "row_statements": _worst(_of_rows(runs)),
+        "row_privacy": max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
+        "seconds": sum(run.seconds for run in runs),
+        "run_dir": run_dir,
+        "runs": tuple(runs),
+        "baselines": _mean_baselines([run.baselines for run in runs if run.baselines is not None]),
+    }
+    return SeedsResult(**first | over_seeds(mean, *_MEANS) | over_seeds(max, *_WORST) | summarised)
 
 
 def _mean_baselines(each: list[Baselines]) -> Baselines | None:
@@ -332,37 +302,30 @@ def _mean_baselines(each: list[Baselines]) -> Baselines | None:
         return None
     gains = [one.gain for one in each]
     over_rows = statistics.fmean(one.gain_error**2 for one in each)
-    over_seeds = statistics.variance(gains) / len(gains) if len(gains) > 1 else 0.0
+    over_seeds = statistics.variance(gains) / len(gains)
     reached = [one.without_privacy for one in each if one.without_privacy is not None]
-    counted = [
-        (alike[0].name, *(sum(map(attrgetter(name), alike)) for name in ("rows", "predicted", "right")))
-        for alike in zip(*(one.classes for one in each), strict=True)
-    ]
-    tables = zip(*(one.confusion for one in each), strict=True)
-    return replace(
-        each[0],
+    return Baselines(
         guess=statistics.fmean(one.guess for one in each),
         without_privacy=statistics.fmean(reached) if reached else None,
+        how=each[0].how,
         gain=statistics.fmean(gains),
         gain_error=math.sqrt(over_rows + over_seeds),
-        classes=tuple(ClassResult.counted(*each) for each in counted),
-        confusion=tuple(tuple(map(sum, zip(*rows, strict=True))) for rows in tables),
     )
 
 
 def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
     """Return the runs' statements, those of one adversary, accountant and kind of neighbours together."""
-    stated: dict[tuple[str, str, str], list[PrivacyStatement]] = {}
+    stated = defaultdict(list)
     for each in (statement for run in runs for statement in run.privacy):
-        stated.setdefault((each.adversary, each.accountant, each.adjacency), []).append(each)
+        stated[each.adversary, each.accountant, each.adjacency].append(each)
     return list(stated.values())
 
 
 def _of_rows(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
     """Return what the runs state of rows, by adversary; nothing of one that some run has nothing to state about."""
-    stated: dict[str, list[PrivacyStatement]] = {}
+    stated = defaultdict(list)
     for each in (statement for run in runs for statement in run.row_statements):
-        stated.setdefault(each.adversary, []).append(each)
+        stated[each.adversary].append(each)
     return [alike for alike in stated.values() if len(alike) == len(runs)]
 
 

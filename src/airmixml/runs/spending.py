@@ -7,7 +7,7 @@ that: what its schedule drew stays unknown. A simulation is settled by what each
 import hashlib
 import json
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ import numpy as np
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
-from airmixml.errors import LedgerError, PrivacyError, ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
@@ -29,7 +29,7 @@ from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.results import SIMULATION
-from airmixml.scenario import Scenario, Workers
+from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import PROTECTION, identity_of
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
@@ -42,31 +42,27 @@ _ONE_ROUNDING: Final = 2.0**-53
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spending:
-    """What runs of several scenarios or seeds spend, and the ledger that keeps it."""
+    """What runs of a scenario with several seeds spend, and the ledger that keeps it."""
 
     ledger: LedgerFile
     people: People
     protected: bool
-    owners: Mapping[Scenario, Owners]
-    requests: Mapping[Scenario, Request]
-    data: Mapping[Workers, RawData]  # as their owners were counted: a file may change before it is sent
-    numbers: dict[Scenario, int] = field(default_factory=dict)  # of the entries, once they are reserved
+    raw: RawData  # as their owners were counted: a file may change before it is sent
+    owners: Mapping[int, Owners]  # by seed
+    requests: Mapping[int, Request]
+    numbers: dict[int, int] = field(default_factory=dict)  # of the entries, once they are reserved
 
-    def reserve(self, scenarios: Sequence[Scenario]) -> None:
-        """Reserve what these runs spend, all or none; raise a PrivacyError where a budget is passed."""
-        distinct = list(dict.fromkeys(scenarios))
-        found = self.ledger.reserve([self.requests[each] for each in distinct], self.people)
-        self.numbers.update(zip(distinct, found, strict=True))
+    def reserve(self, finished: Container[int]) -> None:
+        """Reserve the seeds that are not finished, all or none; raise a PrivacyError where a budget is passed.
 
-    def reserve_unfinished(self, finished: Mapping[Scenario, bool]) -> None:
-        """Reserve the runs that are not finished, and count finished simulations that the ledger has not as spent.
-
-        A finished protected run is settled already; nothing tells its entry.
+        A finished protected run is settled already; nothing tells its entry. A finished simulation is counted in full.
         """
-        self.reserve([scenario for scenario, done in finished.items() if not (done and self.protected)])
-        for scenario, done in finished.items():
-            if done and not self.protected:
-                self.settle_in_full(scenario)
+        seeds = [seed for seed in self.requests if not (self.protected and seed in finished)]
+        found = self.ledger.reserve([self.requests[seed] for seed in seeds], self.people)
+        self.numbers.update(zip(seeds, found, strict=True))
+        for seed in seeds:
+            if seed in finished:
+                self.ledger.settle(self.numbers[seed], repeated=True)
 
     def check(self) -> None:
         """Raise a PrivacyError if the runs together would pass anybody's budget; nothing is written."""
@@ -74,32 +70,14 @@ class Spending:
 
     def settle(self, sent: Transmission) -> None:
         """Replace the reservation of a run by what was spent."""
-        scenario = sent.scenario
-        losses = None if self.protected else spent_losses(sent, self.owners[scenario])
-        self.ledger.settle(self.numbers[scenario], losses, repeated=not self.protected)
-
-    def settle_in_full(self, scenario: Scenario) -> None:
-        """Count all that a simulation reserved as spent."""
-        self.ledger.settle(self.numbers[scenario], repeated=True)
-
-
-@dataclass(frozen=True)
-class CellBudget:
-    """What the cells of a study spend: the scenario that each runs, several perhaps the same."""
-
-    spending: Spending
-    scenarios: Mapping[Any, Scenario]
-
-    def reserve(self, finished: Container[Any]) -> None:
-        """Reserve all that is not finished, together or nothing of it."""
-        done: dict[Scenario, bool] = {}
-        for cell, scenario in self.scenarios.items():
-            done[scenario] = done.get(scenario, True) and cell in finished
-        self.spending.reserve_unfinished(done)
+        seed = sent.scenario.seed
+        losses = None if self.protected else spent_losses(sent, self.owners[seed])
+        self.ledger.settle(self.numbers[seed], losses, repeated=not self.protected)
 
 
 def plan_spending(
-    runs: Mapping[Scenario, str],
+    scenario: Scenario,
+    seeds: int,
     ledger: Path | str,
     *,
     private: bool = False,
@@ -107,59 +85,25 @@ def plan_spending(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> Spending:
-    """Return what runs of settled scenarios will spend at most; refuse those that the ledger cannot count.
+    """Return what a settled scenario with so many seeds will spend at most; refuse what the ledger cannot count.
 
-    The data are read once, for their owners and for who sends them.
-
-    Args:
-        runs: scenarios, each with its own seed, and what the ledger's history calls them.
-        ledger: the file.
-        private: as for ``run``, and so are the others.
-        public_test: the test rows are public.
-        data_dir: folder to look for MNIST in.
-        progress: told how far loading is.
+    The other arguments are those of ``run``. The data are read once, for their owners and for who sends them.
     """
-    file = LedgerFile(ledger)
-    pools: dict[Workers, RawData] = {}
-    owners: dict[Scenario, Owners] = {}
-    requests: dict[Scenario, Request] = {}
+    file, workers = LedgerFile(ledger), scenario.workers
     mode = PROTECTION if private else SIMULATION
-    for adjacency in dict.fromkeys(scenario.privacy.adjacency for scenario in runs):
-        file.check_kind(mode=mode, adjacency=adjacency, protect="add --private")
-    for scenario, about in runs.items():
-        workers, seed = scenario.workers, scenario.seed
-        if workers not in pools:
-            pools[workers] = load_raw(workers, data_dir, progress)
-        raw = pools[workers]
-        dimensions = encoded_dim(workers, int(raw.inputs.shape[1])), len(raw.class_names)
-        owners[scenario] = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
-        losses = _of_owners(planned_losses(scenario, *dimensions), owners[scenario])
-        requests[scenario] = request_of(
-            scenario,
-            losses,
-            about=about,
-            who=owners[scenario].who,
-            workers_each=owners[scenario].workers_each,
-            key="" if private else _key(scenario),
-        )
-    people = _one_group(file, [People(label=each.label, count=each.count) for each in owners.values()])
-    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests, data=pools)
-
-
-def _one_group(ledger: LedgerFile, every: Sequence[People]) -> People:
-    people, *others = dict.fromkeys(every)
-    if others:
-        raise LedgerError(
-            f"{ledger.path}: keeps the losses of one group of people, and these runs are about {people} and about "
-            f"{others[0]}; run them apart, each with a ledger of its own"
-        )
-    return people
-
-
-def seeds_of(scenario: Scenario, seeds: int, command: str = "run") -> dict[Scenario, str]:
-    """Return the runs of a scenario with consecutive seeds, as ``plan_spending`` takes them."""
-    every = (scenario.with_seed(seed) for seed in range(scenario.seed, scenario.seed + seeds))
-    return {each: f"airmix {command} {each.name}, seed {each.seed}" for each in every}
+    file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect="add --private")
+    raw = load_raw(workers, data_dir, progress)
+    dimensions = encoded_dim(workers, int(raw.inputs.shape[1])), len(raw.class_names)
+    owners: dict[int, Owners] = {}
+    requests: dict[int, Request] = {}
+    for seed in range(scenario.seed, scenario.seed + seeds):
+        each = scenario.with_seed(seed)
+        own = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
+        owners[seed], losses = own, _of_owners(planned_losses(each, *dimensions), own)
+        about, key = f"airmix run {each.name}, seed {seed}", "" if private else _key(each)
+        requests[seed] = request_of(each, losses, about=about, who=own.who, workers_each=own.workers_each, key=key)
+    people = People(label=own.label, count=own.count)
+    return Spending(ledger=file, people=people, protected=private, raw=raw, owners=owners, requests=requests)
 
 
 def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: str, **given: Any) -> Request:

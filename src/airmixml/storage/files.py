@@ -145,8 +145,6 @@ def locked(folder: Path) -> Iterator[None]:
 Result = TypeVar("Result")
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT: Final = "about"
-_NUMBER: Final = "number"
-_NOT_IN_JSON: Final = ("inf", "-inf", "nan")
 
 
 class ResultStore:
@@ -161,14 +159,14 @@ class ResultStore:
 
     def save(self, name: str, values: Any, arrays: Arrays | None = None) -> None:
         """Keep plain values, and arrays where the name ends in ``.npz``."""
-        made_by, values = [self._identity, name], _for_json(values)
+        made_by, values = [self._identity, name], json.loads(json.dumps(values))  # with lists for tuples
         about = {"made_by": made_by, "checksum": _checksum(made_by, values, arrays or {}), "values": values}
         content = io.BytesIO()
         if name.endswith(".npz"):  # not compressed: that takes seconds for the checkpoint of a large network
-            text = np.array(json.dumps(about, allow_nan=False))
+            text = np.array(json.dumps(about))
             np.savez(content, allow_pickle=False, **{_ABOUT: text, **(arrays or {})})
         else:
-            content.write(json.dumps(about, indent=1, allow_nan=False).encode("utf-8") + b"\n")
+            content.write(json.dumps(about, indent=1).encode("utf-8") + b"\n")
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self.folder / name, content.getvalue())
 
@@ -182,7 +180,7 @@ class ResultStore:
         except Exception:  # no such file, or whatever a damaged one makes NumPy and JSON say
             return None
         try:
-            return read(_from_json(about["values"]), arrays)
+            return read(about["values"], arrays)
         except Exception as problem:
             raise corrupt_file(path, problem) from problem
 
@@ -213,26 +211,6 @@ def _checksum(made_by: list[str], values: Any, arrays: Arrays) -> str:
         digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _for_json(value: Any) -> Any:
-    """Return plain values with numbers that JSON does not have, such as infinite ones, as ``{"number": "inf"}``."""
-    if isinstance(value, Mapping):
-        return {name: _for_json(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_for_json(each) for each in value]
-    return {_NUMBER: str(value)} if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _from_json(value: Any) -> Any:
-    """Return what ``_for_json`` was given."""
-    if isinstance(value, list):
-        return [_from_json(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {_NUMBER} and value[_NUMBER] in _NOT_IN_JSON:
-        return float(value[_NUMBER])
-    return {name: _from_json(each) for name, each in value.items()}
 
 
 def to_plain(result: Any) -> dict[str, Any]:

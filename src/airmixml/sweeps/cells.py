@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # What is no result, what has a name of its own here, and what has many numbers.
 _LEFT_OUT_OF_RUNS: Final = (
     *("name", "seed", "air", "privacy", "row_privacy", "row_statements", "versions", "run_dir", "device"),
-    "ledger.histogram",
 )
 _STATED_OF_RUNS: Final = ("delta", "adversary", "adjacency", "accountant")
 _LEFT_OUT_OF_ATTACKS: Final = ("name", "seed", "mode", "left_out", "verdict", "device", "run_dir")

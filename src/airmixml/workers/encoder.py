@@ -40,7 +40,7 @@ class FeatureCost:
 
 @dataclass(frozen=True)
 class GraphPart:
-    """A part of an exported model that takes its inputs in a shape: a torch module, or an ONNX model."""
+    """A torch module, as a part of an exported model, that takes its inputs in a shape."""
 
     part: Any
     shape: tuple[int, ...]  # of one input

@@ -16,7 +16,7 @@ from airmixml.errors import PluginError, ScenarioError
 from airmixml.reading import open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import reason
-from airmixml.workers.encoder import Encoder, FeatureCost, GraphPart
+from airmixml.workers.encoder import Encoder, FeatureCost
 
 _ROWS_AT_ONCE: Final = 256
 _PROBED_ROWS: Final = 16
@@ -46,10 +46,6 @@ class OnnxFile(Encoder):
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         graph, shape, _ = self._tried(_assumed_shapes(workers, input_dim))
         return graph.cost(shape)
-
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        graph, shape, _ = self._tried(_input_shapes(input_dim, image_shape))
-        return GraphPart(graph.model, shape)
 
     def _tried(self, shapes: Sequence[Shape]) -> tuple["_Graph", Shape, int]:
         """Return the graph, the shape that it takes and the width of its output; it is tried once for each shape."""
