@@ -112,7 +112,7 @@ def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, t
     if not found:
         return
     values, reached = np.array(list(found)), np.array(list(found.values()))  # values x tables
-    how = {"planned": planned, "whole": quantity != "epsilon", "between": quantity != "rounds"}
+    how: dict[str, Any] = {"planned": planned, "whole": quantity != "epsilon", "between": quantity != "rounds"}
     last = reached[-1]
     yield Needed(
         quantity=quantity,

@@ -43,7 +43,7 @@ def sent_at_once(scenario: Scenario) -> Scenario:
     workers, radio = scenario.workers, scenario.radio
     # Moments are many more symbols than a sample: a slot lasts as long as they need.
     slot_seconds = radio.slot_seconds if workers.sends == "moments" else 0.0
-    at_once = {"scheduled": workers.count, "slots": 1, "schedule": "fixed", "max_participations": 0}
+    at_once: dict[str, Any] = {"scheduled": workers.count, "slots": 1, "schedule": "fixed", "max_participations": 0}
     return replace(
         scenario,
         workers=replace(workers, sends="moments"),

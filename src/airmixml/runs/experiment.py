@@ -86,8 +86,8 @@ def run(
     if ledger is not None:
         from airmixml.runs.spending import plan_spending  # here: most runs have no ledger
 
-        given: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
-        spending = plan_spending(scenario, seeds, ledger, progress=progress, **given)
+        data: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
+        spending = plan_spending(scenario, seeds, ledger, progress=progress, **data)
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     common: dict[str, Any] = {"context": context, "pictures": pictures, "spending": spending}
     runner = Runner(**common, checkpoint_seconds=checkpoint_seconds)
