@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from airmixml import Scenario
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.mixing import draw_ratios
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 
 from airmixml import Scenario, simulate
-from airmixml.radio.power import PowerPolicy
+from airmixml.radio.mixing import PowerPolicy
 
 
 class Share(PowerPolicy):

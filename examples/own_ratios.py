@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from airmixml import Scenario, simulate
-from airmixml.radio.ratios import Ratios
+from airmixml.radio.mixing import Ratios
 
 
 class Falling(Ratios):

@@ -20,7 +20,7 @@ from airmixml.edge import ClosedForm, LearnerModel
 from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
-from airmixml.radio.power import PowerPolicy
+from airmixml.radio.mixing import PowerPolicy
 from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
 from airmixml.registry import Registry
 from airmixml.reports import write_report
@@ -159,7 +159,7 @@ def test_an_object_that_cannot_be_sent_is_said_to_be_missing() -> None:
 
 
 CLASS = """
-from airmixml.radio.power import PowerPolicy
+from airmixml.radio.mixing import PowerPolicy
 from airmixml.registries import POWER_POLICIES
 FACTOR = {factor}
 class Policy(PowerPolicy):

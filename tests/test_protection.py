@@ -235,7 +235,7 @@ def test_releases_add_up(tmp_path: Path) -> None:
     assert isinstance(both, ProtectedResult)
     assert (both.releases, both.accuracy) == (2, None)
     single = load_metrics(tmp_path / "both" / "seed-0")
-    mu = simulate(scenario).report.squared_mu() ** 0.5
+    mu = simulate(scenario).report.worker_squared_mu().max() ** 0.5
     assert single["privacy"][0]["epsilon"] == pytest.approx(gaussian_epsilon(mu, 0.01), rel=1e-9)
     assert both.privacy[0].epsilon == pytest.approx(gaussian_epsilon(math.sqrt(2.0) * mu, 0.01), rel=1e-9)
     loose = next(each for each in both.privacy if each.accountant == "paper-loose" and each.adversary == "server")
@@ -254,7 +254,7 @@ def test_a_row_on_several_workers(centre: str) -> None:
     many = report.privacy_of_a_row(34)
     assert many.unit == "row on 34 workers"
     if centre == "public":
-        mu = math.sqrt(report.squared_mu())
+        mu = math.sqrt(report.worker_squared_mu().max())
         assert many.epsilon == pytest.approx(gaussian_epsilon(34 * mu, 0.01), rel=1e-9)
     assert many.epsilon > 300 * one.epsilon
 
@@ -320,7 +320,7 @@ def test_a_person_on_several_workers_is_stated_with_all_rows() -> None:
     """At rows_bound = 4 one row moves a quarter of a sum; a person on 7 workers moves seven whole ones."""
     changes = ("workers.holding=size-skewed", "workers.count=100", "workers.rows_bound=4", "privacy.epsilon=1")
     report = simulate(settle(Scenario.preset("private-table").with_overrides(*changes))).report
-    mu = report.squared_mu() ** 0.5
+    mu = report.worker_squared_mu().max() ** 0.5
     delta = report.scenario.privacy.delta
     assert report.privacy_of_a_row(1).epsilon == pytest.approx(gaussian_epsilon(mu / 4.0, delta), rel=1e-6)
     person = report.privacy_of_a_row(7)

@@ -1,7 +1,7 @@
 """The API reference: one page per room, every public name from its docstring.
 
 A type in a signature that exists but is described nowhere is shown without a link; one that does not exist is an error.
-Names in full, such as `airmixml.radio.ratios.EqualMix`, become links wherever they stand in the documents.
+Names in full, such as `airmixml.radio.mixing.EqualMix`, become links wherever they stand in the documents.
 """
 
 from __future__ import annotations

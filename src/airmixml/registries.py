@@ -197,9 +197,9 @@ POWER_POLICIES: Final = Registry(
     "power policy",
     "airmixml.power_policies",
     "mixing.power",
-    base="airmixml.radio.power.PowerPolicy",
+    base="airmixml.radio.mixing.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
-    places=_in("airmixml.radio", "power: max=LARGEST dp=PRIVATE fixed"),
+    places=_in("airmixml.radio", "mixing: max=LARGEST dp=PRIVATE fixed"),
 )
 """How strongly slots are received."""
 
@@ -227,9 +227,9 @@ RATIOS: Final = Registry(
     "mixing policy",
     "airmixml.ratios",
     "mixing.policy",
-    base="airmixml.radio.ratios.Ratios",
+    base="airmixml.radio.mixing.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
-    places=_in("airmixml.radio", "ratios: dirmix nonmix equalmix"),
+    places=_in("airmixml.radio", "mixing: dirmix nonmix equalmix"),
 )
 """How the mixing ratios are drawn."""
 
@@ -237,9 +237,9 @@ ASSIGNMENTS: Final = Registry(
     "assignment",
     "airmixml.assignments",
     "mixing.assignment",
-    base="airmixml.radio.ratios.Assignment",
+    base="airmixml.radio.mixing.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
-    places=_in("airmixml.radio", "ratios: random max-min"),
+    places=_in("airmixml.radio", "mixing: random max-min"),
 )
 """Which worker of a slot gets which ratio."""
 

@@ -20,7 +20,7 @@ from airmixml.explore.run_book import curve_of
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments
 from airmixml.planning.plan import make_plan
-from airmixml.radio.power import TransmitPower
+from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.tally import rehearse
 from airmixml.scenario import AIR_PRESETS, preset_names
 from airmixml.wording import joules

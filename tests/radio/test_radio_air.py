@@ -8,7 +8,7 @@ from scipy import stats
 
 from airmixml.impairments.fading import draw_fading, draw_phase
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.power import transmit_power
+from airmixml.radio.mixing import transmit_power
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams

@@ -37,7 +37,9 @@ def test_without_fading_the_server_s_mu_squared_is_that_many_times_as_large() ->
     one, four = (rehearse(scenario(*weak, f"air.antennas={count}"), 4, 3) for count in (1, 4))
     pilots = one.sensitivity.removal == four.sensitivity.removal
     assert not pilots  # an ideal air has none
-    squares = [tally.squared_mu() / tally.sensitivity.squared_move("replace-one", "none") for tally in (one, four)]
+    squares = [
+        tally.worker_squared_mu().max() / tally.sensitivity.squared_move("replace-one", "none") for tally in (one, four)
+    ]
     assert squares[1] == pytest.approx(4.0 * squares[0], rel=1e-9)
     assert four.ledger.received_watts == pytest.approx(4.0 * one.ledger.received_watts, rel=1e-9)
     assert four.design.fact(facts.Drawn).received_watts == pytest.approx(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.radio.ratios import MAX_MIN, RANDOM
+from airmixml.radio.mixing import MAX_MIN, RANDOM
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams

@@ -9,7 +9,7 @@ import pytest
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
 from airmixml.privacy import PrivacyStatement, state_privacy
-from airmixml.radio.ratios import Assignment
+from airmixml.radio.mixing import Assignment
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.scenario import Mixing
 

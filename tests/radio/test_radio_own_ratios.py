@@ -9,7 +9,7 @@ import pytest
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
 from airmixml.radio.draws import SlotDraws
-from airmixml.radio.ratios import Ratios
+from airmixml.radio.mixing import Ratios
 from airmixml.scenario import Mixing
 
 PAPER = Scenario.preset("paper-iris")

@@ -9,7 +9,7 @@ from complex_baseband import received_amplitude
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.radio.power import PowerControl, control_power, largest_power_scale, transmit_power
+from airmixml.radio.mixing import PowerControl, control_power, largest_power_scale, transmit_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Scenario

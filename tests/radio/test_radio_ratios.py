@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.ratios import DIRMIX, EQUALMIX, NONMIX, draw_ratios
+from airmixml.radio.mixing import DIRMIX, EQUALMIX, NONMIX, draw_ratios
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams

@@ -12,7 +12,7 @@ from airmixml import Scenario
 from airmixml.arrays import dbm_to_watts
 from airmixml.edge import simulate
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsilon
+from airmixml.privacy import Design, Everyone, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import state_row
 from airmixml.radio.draws import AirSetting, draw_blocks
@@ -52,7 +52,7 @@ def test_shifts_of_the_workers_with_a_row_add_up_slot_by_slot(changes: list[str]
     assert (stated.unit, sent.report.row_copies) == (f"row on {copies} workers", copies)
     # Far below the bound for workers that all send in the same slots, far above that of a worker.
     assert 1.5 * sent.report.privacy_against_server.epsilon < stated.epsilon
-    worst = math.sqrt(sent.report.squared_mu())
+    worst = math.sqrt(sent.report.worker_squared_mu().max())
     assert stated.epsilon < 0.2 * gaussian_epsilon(copies * worst, scenario.privacy.delta)
 
 
@@ -90,7 +90,8 @@ def test_masks_hide_copies_no_better_than_their_sum() -> None:
     moved = (sent.population.sample_index == changed) * math.sqrt(max(design.received_watts))
     true_mu = math.sqrt(design.sensitivity.removal * (moved @ np.linalg.solve(covariance, moved)))
     stated = next(each for each in sent.report.privacy_of_rows() if each.adversary == "everyone")
-    bound = gaussian_epsilon(copies * math.sqrt(sent.report.squared_mu("everyone")), 0.01)
+    alone = Everyone().mechanism(design, sent.scenario.privacy.adjacency).total
+    bound = gaussian_epsilon(copies * math.sqrt(alone), 0.01)
     assert 0.5 * bound < gaussian_epsilon(true_mu, 0.01) <= stated.epsilon
     assert stated.epsilon == pytest.approx(bound, rel=1e-9)
 

@@ -12,11 +12,12 @@ from airmixml import Scenario
 from airmixml.edge import simulate
 from airmixml.errors import ScenarioError
 from airmixml.planning.account import account_scenario
+from airmixml.privacy import Everyone
 from airmixml.radio import AirReport
 from airmixml.radio.air import Reception
 from airmixml.radio.masking import Masking, choose_masking
+from airmixml.radio.mixing import PowerPolicy
 from airmixml.radio.noise import Noise
-from airmixml.radio.power import PowerPolicy
 from airmixml.radio.workers_noise import OwnNoise
 from airmixml.registries import NOISES, POWER_POLICIES
 from airmixml.registry import Registry
@@ -106,7 +107,7 @@ def test_a_noise_of_another_package_is_on_the_mixtures_and_in_the_statements(air
     )
     assert heard == pytest.approx(1.0, rel=0.2)
     assert louder_heard == pytest.approx(3.0, rel=0.2)
-    assert louder.squared_mu() == pytest.approx(plain.squared_mu() / 3.0)
+    assert louder.worker_squared_mu().max() == pytest.approx(plain.worker_squared_mu().max() / 3.0)
     assert louder.noise_variance == pytest.approx(3.0 * plain.noise_variance, rel=0.2)
 
 
@@ -126,7 +127,8 @@ def test_the_target_allows_as_much_more_power() -> None:
 def test_noise_that_workers_of_another_package_bring_hides_them_from_everyone() -> None:
     equal = (*FIXED, "mixing.power_scale_watts=1e-15", "privacy.above_thermal_db=20")
     (plain, heard), (more, more_heard) = (sent(*equal, f"privacy.noise={each}") for each in ("workers", "fourfold"))
-    assert more.squared_mu("everyone") == pytest.approx(plain.squared_mu("everyone") / 4.0)
+    alone, more_alone = (Everyone().mechanism(each.design, "remove-one").total for each in (plain, more))
+    assert more_alone == pytest.approx(alone / 4.0)
     assert heard == pytest.approx(101.0, rel=0.2)
     assert more_heard == pytest.approx(401.0, rel=0.2)
     with pytest.raises(ScenarioError, match=r'^privacy.most_absent = 0.1: must be 0 for privacy.noise = "fourfold"'):
@@ -145,7 +147,7 @@ def test_what_a_receivers_noise_refuses_another_packages_does_too() -> None:
 def test_a_power_policy_of_another_package_plans_with_the_target() -> None:
     (plain, _), (half, _) = sent(), sent("mixing.power=half")
     assert half.energy_joules == pytest.approx(plain.energy_joules / 2.0)
-    assert half.squared_mu() == pytest.approx(plain.squared_mu() / 2.0)
+    assert half.worker_squared_mu().max() == pytest.approx(plain.worker_squared_mu().max() / 2.0)
     account = account_scenario(half.scenario, 64, 10)
     stated = next(each for each in account.statements if (each.adversary, each.accountant) == ("server", "gdp"))
     assert half.privacy.epsilon <= stated.epsilon < half.scenario.privacy.epsilon

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.radio.ratios import Assignment
+from airmixml.radio.mixing import Assignment
 
 Array = NDArray[np.float64]
 

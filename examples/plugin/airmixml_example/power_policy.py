@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from airmixml.radio.power import PowerPolicy
+from airmixml.radio.mixing import PowerPolicy
 from airmixml.scenario import Scenario
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.radio.ratios import Ratios
+from airmixml.radio.mixing import Ratios
 
 
 class Halving(Ratios):

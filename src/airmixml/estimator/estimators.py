@@ -50,7 +50,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
             or an object of one's own (``airmixml.workers.Encoder``).
         scheduled: workers per slot (at most all; 0: all).
-        power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
+        power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.mixing.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.
         air: what lies between workers and server: a name that `airmix airs` lists, such as "campus", or an ``Air``,
             whose ``also`` takes impairments of your own.

@@ -51,9 +51,7 @@ class Fading:
         """Draw abs(g) to one of the server's antennas; slots x scheduled."""
         import torch
 
-        from airmixml.randomness.slot_words import uniforms
-
-        chances = uniforms(source.words(slots, scheduled, antenna))
+        chances = source.uniforms(slots, scheduled, antenna)
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
         return torch.from_numpy(np.sqrt(self._powers(given))).to(chances.device)
 
@@ -169,9 +167,7 @@ def choose_antenna(
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
     """Draw arg h, uniform and independent of |h| since the phase of the direct path is; slots x scheduled."""
-    from airmixml.randomness.slot_words import uniforms
-
-    return uniforms(source.words(slots, scheduled)).mul_(2.0 * math.pi)
+    return source.uniforms(slots, scheduled).mul_(2.0 * math.pi)
 
 
 def draw_magnitude(

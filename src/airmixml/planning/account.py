@@ -36,7 +36,7 @@ from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.masking import masking_of
-from airmixml.radio.power import check_added_power
+from airmixml.radio.mixing import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named

@@ -10,7 +10,7 @@ from airmixml.notebook import html_facts
 from airmixml.planning.mask_plan import MaskPlan
 from airmixml.planning.recommend import Recommendation
 from airmixml.planning.sizing import FramePlan
-from airmixml.radio.power import TransmitPower
+from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.row_privacy import RowPrivacy
 from airmixml.scenario import Air, keys_in_force
 from airmixml.scenario.toml import titled

@@ -21,7 +21,7 @@ from airmixml.privacy.facts import Antennas, Fact
 if TYPE_CHECKING:
     import torch
 
-    from airmixml.radio.power import PowerControl
+    from airmixml.radio.mixing import PowerControl
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Scenario
     from airmixml.workers.payloads import Payload

@@ -16,7 +16,7 @@ from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
-from airmixml.radio.power import PowerControl, check_added_power, control_power
+from airmixml.radio.mixing import PowerControl, check_added_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words

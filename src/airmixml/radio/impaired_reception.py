@@ -36,7 +36,7 @@ from airmixml.impairments.timing import (
 from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
-from airmixml.radio.power import PowerControl
+from airmixml.radio.mixing import PowerControl
 from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import normal_pairs, slot_words
 from airmixml.scenario import Air

@@ -244,11 +244,11 @@ class DigitalLink(AnalogLink):
         """Return who sends and who arrives: the server has the mean over the latter."""
         import torch
 
-        from airmixml.randomness.slot_words import slot_words, uniforms
+        from airmixml.randomness.slot_words import slot_words
 
         scenario, device = setting.scenario, planned.ratios.device
         seats = planned.ratios.shape[1]
-        chance = uniforms(slot_words(setting.streams, "air", device).words(slots, seats))
+        chance = slot_words(setting.streams, "air", device).uniforms(slots, seats)
         silent = scenario.air.absent
         arrives = chance >= 1.0 - (1.0 - silent) * (1.0 - self.lost_share(setting))
         power_watts = dbm_to_watts(scenario.link.power_dbm) * (chance >= silent).double()

@@ -11,7 +11,7 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import best_power_gain
 from airmixml.privacy import Design, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.power import PowerPolicy, wrong_policy
+from airmixml.radio.mixing import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts
 from airmixml.scenario import Scenario
 from airmixml.wording import shown

@@ -75,10 +75,8 @@ class Schedule:
         """Draw the workers of these slots; slots x seats."""
         import torch
 
-        from airmixml.randomness.slot_words import uniforms
-
         def chances(count: int) -> Doubles:
-            return np.asarray(uniforms(source.words(slots, count)).cpu(), dtype=np.float64)
+            return np.asarray(source.uniforms(slots, count).cpu(), dtype=np.float64)
 
         scheduled, workers = scenario.radio.scheduled, scenario.workers.count
         numbers = np.arange(slots.start, slots.stop)
@@ -98,7 +96,7 @@ class Schedule:
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
-        from airmixml.radio.ratios import draw_ratios
+        from airmixml.radio.mixing import draw_ratios
 
         mixing, drawn = scenario.mixing, draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
         dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, drawn, magnitude, slots, dealing)
@@ -224,12 +222,10 @@ def presence_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Te
     """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
     import torch
 
-    from airmixml.randomness.slot_words import uniforms
-
     seats = scenario.seats
     chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
     fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
-    taken = torch.searchsorted(fewer, uniforms(source.words(slots, 1)))
+    taken = torch.searchsorted(fewer, source.uniforms(slots, 1))
     return torch.arange(seats, device=source.device) < taken
 
 

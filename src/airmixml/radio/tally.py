@@ -20,7 +20,7 @@ from airmixml.privacy.mechanism import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds
-from airmixml.radio.power import TransmitPower
+from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
@@ -200,11 +200,6 @@ class Tally(SlotTotals):
             return None
         received_watts = self.rows.watts(2 if len(self._at_server) else 0, self.ledger.received_watts)
         return self._squared_mu(Ledger(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
-
-    def squared_mu(self, adversary: str = _EXACT[0]) -> float:
-        """Return mu^2 of the worst worker against an adversary who knows the schedule, with the slot for the mean."""
-        mechanism = adversary_named(adversary, self.scenario).mechanism(self.design, self.scenario.privacy.adjacency)
-        return mechanism.total * self._composed_tilt + self._mean_mu**2
 
     def _state(
         self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None

@@ -31,9 +31,19 @@ from typing import Final, NamedTuple
 import torch
 
 from airmixml.arrays import Integers
-from airmixml.impairments import hardware as converters
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.hardware import amplified_gaussian, amplify, is_linear
+from airmixml.impairments.hardware import (
+    amplified_gaussian,
+    amplify,
+    clipped_gaussian,
+    gaussian_peak,
+    gaussian_rounding,
+    is_linear,
+    limit_amplitude,
+    round_to_levels,
+    rounding_variance,
+    steps_to_end,
+)
 from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking
@@ -59,14 +69,14 @@ class _Converted(Wrapper):
 
     def vectors(self, index: Integers) -> Vectors:
         exact = torch.from_numpy(self.inner.vectors(index))
-        rounded = converters.round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
+        rounded = round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
         return shorten(rounded.numpy(), self.largest_norm)
 
     @property
     def is_fine(self) -> bool:
         """Whether levels lie so close that errors are noise, of nearly every sample of the pool."""
         deviations = (self.squared_lengths / self.signal.symbols).sqrt()
-        steps = self.largest_symbols / converters.steps_to_end(self._bits)
+        steps = self.largest_symbols / steps_to_end(self._bits)
         return bool((_STEPS_PER_DEVIATION * steps <= deviations).double().mean() > _MOST_OF_THE_POOL)
 
 
@@ -125,7 +135,7 @@ def distort(
         return _distort_waveform(scenario, mean_squares, symbols, power_watts, payload.largest_norm)
     if not payload.models_rounding:
         return None
-    variance = converters.rounding_variance(payload.largest_symbols[samples], air.dac_bits)
+    variance = rounding_variance(payload.largest_symbols[samples], air.dac_bits)
     # Who is longer after rounding sends more softly.
     longer = (payload.squared_lengths[samples] + symbols * variance).clamp(min=math.ulp(0.0)).sqrt()
     factor = (payload.largest_norm / longer).clamp(max=1.0)
@@ -135,14 +145,14 @@ def distort(
 def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
-    air, limits = scenario.air, converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
-    saturation = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
+    air, limits = scenario.air, limit_amplitude(scenario.air.peak_power_dbm, power_watts)
+    saturation = limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
     if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
     if air.dac_bits:
         # Real and imaginary part each have half the power, and levels that reach the expected largest amplitude.
-        model = converters.gaussian_rounding(air.dac_bits, math.sqrt(2.0 * converters.gaussian_peak(symbols)))
+        model = gaussian_rounding(air.dac_bits, math.sqrt(2.0 * gaussian_peak(symbols)))
         # Levels that lie far apart lengthen a vector, and who is longer after rounding sends more softly.
         longer = (symbols * mean_squares * (model.gain**2 + model.error_variance)).clamp(min=math.ulp(0.0)).sqrt()
         softer = (largest_norm / longer).clamp(max=1.0)
@@ -150,7 +160,7 @@ def _distort_waveform(
     if limits is not None:
         # The rounded waveform is taken for Gaussian again.
         power = factor.square() + error
-        gain, clipped = converters.clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
+        gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
     if saturation is not None:
         power = factor.square() + error
@@ -168,7 +178,7 @@ class TransmitterErrors:
         distorts = (
             bool(air.dac_bits) or math.isfinite(air.peak_power_dbm) or math.isfinite(air.amplifier_saturation_dbm)
         )
-        self._exact = payload.taken_for_exact or not distorts or brought
+        self._exact = not distorts or brought
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
@@ -177,7 +187,7 @@ class TransmitterErrors:
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
             return [(payload, _AS_IT_IS)]
-        limits = converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
+        limits = limit_amplitude(scenario.air.peak_power_dbm, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
@@ -203,7 +213,7 @@ class TransmitterErrors:
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""
         setting = self._setting
-        saturation = converters.limit_amplitude(setting.scenario.air.amplifier_saturation_dbm, power_watts)
+        saturation = limit_amplitude(setting.scenario.air.amplifier_saturation_dbm, power_watts)
         if saturation is None:
             return gains
         factor, error = amplified_gaussian(setting.scenario.air, saturation.square() / setting.radiated_share)
@@ -221,10 +231,10 @@ class TransmitterErrors:
         By the declared norm and the strongest worker of the slots: what a row holds must not decide for all.
         """
         scenario = self._setting.scenario
-        first = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, self._strongest)
+        first = limit_amplitude(scenario.air.amplifier_saturation_dbm, self._strongest)
         if first is None or is_linear(scenario.air, float((self._payload.largest_norm / first).square())):
             return None
-        return converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
+        return limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
 
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
@@ -244,8 +254,8 @@ class TransmitterErrors:
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
     """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
     scenario, air = setting.scenario, setting.scenario.air
-    limits = converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
-    saturation = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
+    limits = limit_amplitude(scenario.air.peak_power_dbm, power_watts)
+    saturation = limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
     if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
     amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))

@@ -10,6 +10,7 @@ again) take them from further sequences, the ``attempts``.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -214,24 +215,44 @@ _WORDS_AT_ONCE: Final = 1 << 15
 _DENSE_CELLS: Final = 4_000_000
 
 
+class SlotWords(ABC):
+    """One stream of random words, so many for each slot; equal streams have equal hashes, so that draws can be kept."""
+
+    device: torch.device
+
+    @abstractmethod
+    def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
+        """Return the words of these slots; slots x per_slot."""
+
+    @abstractmethod
+    def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
+        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
+
+    @abstractmethod
+    def normals(self, slots: range, per_slot: int) -> torch.Tensor:
+        """Return independent standard normal values; slots x per_slot."""
+
+    def uniforms(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
+        """Return independent numbers between 0 and 1; slots x per_slot, float64."""
+        return uniforms(self.words(slots, per_slot, attempt))
+
+
 @dataclass(frozen=True)
-class PhiloxWords:
+class PhiloxWords(SlotWords):
     """Words that follow from a key: those of a simulation."""
 
     key: Key
     device: torch.device = CPU
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
-        """Return the words of these slots; slots x per_slot."""
         made = words_from(self.key, attempt, slots.start * per_slot, len(slots) * per_slot, self.device)
         return made.reshape(len(slots), per_slot)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
-        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
         return words_at(self.key, attempt, slots.start * per_slot + places)
 
     def normals(self, slots: range, per_slot: int) -> torch.Tensor:
-        """Return independent standard normal values; slots x per_slot, float32."""
+        """Draw them in float32, by Box and Muller."""
         values = torch.empty((len(slots), per_slot), device=self.device)
         pairs = -(-per_slot // 2)
         # On the CPU little enough for a core's cache.
@@ -243,7 +264,7 @@ class PhiloxWords:
 
 
 @dataclass(frozen=True)
-class SecretWords:
+class SecretWords(SlotWords):
     """Words that nobody can predict or make again: each group of slots from a key of its own."""
 
     secret: Secret
@@ -251,7 +272,6 @@ class SecretWords:
     device: torch.device = CPU
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
-        """Return the words of these slots; slots x per_slot."""
         made = np.empty((len(slots), per_slot), dtype=np.int64)
 
         def make(group: int) -> None:
@@ -263,13 +283,12 @@ class SecretWords:
         return torch.from_numpy(made).to(self.device)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
-        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
         return self.words(slots, per_slot, attempt).flatten()[places]
 
     def normals(self, slots: range, per_slot: int) -> torch.Tensor:
-        """Return independent standard normal values; slots x per_slot, float64.
+        """Draw them in float64 by NumPy's method of rejection.
 
-        Drawn by NumPy's method of rejection: no value is too large to occur, as none is in the noise that was stated.
+        No value is too large to occur, as none is in the noise that was stated.
         In float32, of 32 random bits, few values lead to each number that is received, and some numbers cannot be
         received at all: which, tells the sum below the noise (benchmarks/measure_float_leak.py).
         """
@@ -288,10 +307,6 @@ class SecretWords:
         here = slice(max(0, group * length - slots.start), (group + 1) * length - slots.start)
         rng = self.secret.generator(self.stream, group * _LARGEST_ATTEMPT + attempt)
         return rng, here, max(0, slots.start - group * length)
-
-
-SlotWords = PhiloxWords | SecretWords
-"""One stream of random words, so many for each slot; equal streams have equal hashes, so that draws can be kept."""
 
 
 def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
@@ -323,7 +338,7 @@ def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords)
         at_once = max(1, _DENSE_CELLS // workers)
         parts = (slots[first : first + at_once] for first in range(0, len(slots), at_once))
         return torch.cat(
-            [uniforms(source.words(some, workers)).topk(scheduled, dim=1, largest=False).indices for some in parts]
+            [source.uniforms(some, workers).topk(scheduled, dim=1, largest=False).indices for some in parts]
         )
     chosen = integers_below(source.words(slots, scheduled), workers)
     if chosen.device.type == "cpu":  # NumPy sorts short rows of short integers six times faster

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.mixing import draw_ratios
 from airmixml.randomness.slot_words import slot_words
 from airmixml.reproduction.paper_cells import AS_PRINTED, Cell
 from airmixml.scenario import Mixing

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
-from airmixml.radio.power import TransmitPower
+from airmixml.radio.mixing import TransmitPower
 from airmixml.reading import Read, read_regular
 from airmixml.storage.files import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION

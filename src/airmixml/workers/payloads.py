@@ -97,7 +97,6 @@ class Payload:
     device: str | torch.device  #: that sums are added up on
     protects: bool  #: whether the data are real: then sums are float64, and nothing is modelled
     models_rounding: bool  #: whether errors of converters are left to the receiver's noise
-    taken_for_exact: bool = False  #: whether no converter and no peak limit of the air changes it
 
     if TYPE_CHECKING:  # kinds and tables have them; a wrapper has those of the inner payload
         pool_size: Any  #: samples of the pool, or holdings of several rows
