@@ -26,8 +26,7 @@ from airmixml.edge.models import class_scores
 from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.integer_noise import SumTarget
-from airmixml.integers.skellam import rounded_mu_per_step
+from airmixml.integers.integer_noise import SumTarget, rounded_mu_per_step
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.streams import Streams

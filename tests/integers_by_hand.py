@@ -9,9 +9,8 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
-from airmixml.integers.integer_noise import IntegerNoise, SumTarget
+from airmixml.integers.integer_noise import IntegerNoise, SumTarget, rounded_mu_per_step
 from airmixml.integers.rounding import IntegerCode, Residues, reduce
-from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 

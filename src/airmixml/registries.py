@@ -187,9 +187,9 @@ NOISES: Final = Registry(
     "noise",
     "airmixml.noises",
     "privacy.noise",
-    base="airmixml.radio.noise.Noise",
+    base="airmixml.radio.air.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
-    places=_in("airmixml.radio", "noise: receiver", "workers_noise: workers=OWN masked"),
+    places=_in("airmixml.radio", "air: receiver", "workers_noise: workers=OWN masked"),
 )
 """What hides a worker."""
 

@@ -16,7 +16,7 @@ from airmixml.impairments.fading import deepest_shadow, draw_shadowing, path_gai
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.hardware import leaked, removal_factor
 from airmixml.planning import InputMoments, make_plan
-from airmixml.radio.noise import true_noise_watts
+from airmixml.radio.air import true_noise_watts
 from airmixml.radio.system import System, assumed_noise_watts
 from airmixml.radio.tally import rehearse
 

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import skellam as scipy_skellam
 
 from airmixml.errors import PrivacyError
-from airmixml.integers.skellam import (
+from airmixml.integers.integer_noise import (
     mu_per_step,
     rounded_mu_per_step,
     rounded_variance_for,

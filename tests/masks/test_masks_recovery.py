@@ -14,8 +14,7 @@ from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import edge_masks, self_mask
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.keys import KeyPair, pair_seed, signature
-from airmixml.masks.recovery import Answer, Step
-from airmixml.masks.recovery_server import RecoveryServer
+from airmixml.masks.recovery import Answer, RecoveryServer, Step
 from airmixml.masks.rules import fewest_who_know
 
 BLOCKS = [(0, 0, 700), (0, 700, 300), (1, 0, 500)]

@@ -12,8 +12,8 @@ from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.planning.planned import Plan
 from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled
-from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 

@@ -18,9 +18,9 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.impairments.timing import draw_offsets, smears
+from airmixml.radio.air import true_noise_watts
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.noise import true_noise_watts
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, raised_cosine
 from airmixml.workers import declared_bounds

@@ -16,8 +16,8 @@ from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
+from airmixml.radio.air import true_noise_watts
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import Tally, rehearse

@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 from airmixml import Scenario
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
+from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import (
     gain_error_of,
     mask_share_of,
     masking_of,
     times_the_noise,
 )
-from airmixml.radio.noise import expected_noise
 
 CASES = [(300, 0.02), (300, 0.2), (1500, 0.08)]
 

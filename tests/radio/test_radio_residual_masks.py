@@ -5,8 +5,8 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.impairments.gain_bound import gain_spread
+from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import masking_of
-from airmixml.radio.noise import expected_noise
 
 SEATS, DRAWS, SYMBOLS = 400, 60, 40
 

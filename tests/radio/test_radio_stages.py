@@ -14,10 +14,9 @@ from airmixml.errors import ScenarioError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Everyone
 from airmixml.radio import AirReport
-from airmixml.radio.air import Reception
+from airmixml.radio.air import Noise, Reception
 from airmixml.radio.masking import Masking, choose_masking
 from airmixml.radio.mixing import PowerPolicy
-from airmixml.radio.noise import Noise
 from airmixml.radio.workers_noise import OwnNoise
 from airmixml.registries import NOISES, POWER_POLICIES
 from airmixml.registry import Registry

@@ -29,7 +29,7 @@ KILLED = """
 import os, signal
 from airmixml.cli.main import main
 from airmixml import streams
-from airmixml.radio import rounds
+from airmixml.radio.transmission import RoundsOnAir
 from airmixml.runs import runners
 from airmixml.storage import run_folder
 from airmixml.storage.files import ResultStore
@@ -47,8 +47,8 @@ def killing(owner, name, then=False):
 {
     "before claim": lambda: killing(run_folder.RunFolder, "note_attempt"),
     "claimed": lambda: killing(run_folder.RunFolder, "note_attempt", then=True),
-    "send": lambda: killing(rounds.RoundsOnAir, "receive"),
-    "sent": lambda: killing(rounds.RoundsOnAir, "receive", then=True),
+    "send": lambda: killing(RoundsOnAir, "receive"),
+    "sent": lambda: killing(RoundsOnAir, "receive", then=True),
     "save": lambda: killing(ResultStore, "save"),
     "model": lambda: killing(runners, "save_model"),
     "publish": lambda: killing(run_folder.RunFolder, "publish"),

@@ -1,6 +1,6 @@
 """A noise: a friendly jammer beside the server, which sends noise of ten times the power of the receiver's own."""
 
-from airmixml.radio.noise import Noise
+from airmixml.radio.air import Noise
 from airmixml.scenario import Privacy, Scenario
 from airmixml.arrays import dbm_to_watts
 

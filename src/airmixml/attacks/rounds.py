@@ -20,7 +20,7 @@ from airmixml.data import OneHot
 from airmixml.edge.descents import run_rounds
 from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.transmission import RoundsOnAir
 from airmixml.scenario import Scenario
 from airmixml.workers.payloads import Broadcast
 

@@ -17,7 +17,7 @@ from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.integers.skellam import rounded_mu_per_step
+from airmixml.integers.integer_noise import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
@@ -148,7 +148,7 @@ def make_contract(
 
 
 def _kind(system: System, cut: float, releases: int) -> FrameKind:
-    """Return one kind of frame, with the loss of one worker by ``integers.skellam``, rounded up."""
+    """Return one kind of frame, with the loss of one worker by ``integers.integer_noise``, rounded up."""
     sums, privacy = system.integers, system.scenario.privacy
     assert sums is not None
     code, moves = sums.noise.code, system.sensitivity

@@ -11,8 +11,7 @@ from airmixml.deploy.wire import AIR, Message, Type, pack_list, unpack_parts
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
-from airmixml.masks.recovery import Answer
-from airmixml.masks.recovery_server import RecoveryServer
+from airmixml.masks.recovery import Answer, RecoveryServer
 from airmixml.masks.rounds import Round, round_name
 
 _BYTES: Final = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}

@@ -17,7 +17,7 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.errors import ScenarioError
-from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.transmission import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.automatic import ScoreLink

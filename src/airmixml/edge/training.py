@@ -26,8 +26,7 @@ from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
+from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.storage.files import ResultStore

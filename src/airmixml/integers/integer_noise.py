@@ -1,5 +1,16 @@
 """Skellam noise that workers bring in equal shares: what it hides, what a target takes, and the sum it is in.
 
+A Skellam number of variance V is the difference of two Poisson numbers of mean V / 2; the noise of n workers with V
+each is exactly one of variance n V. Its chances are p_t = exp(-V) I_t(V), t an integer. docs/proofs/skellam.md has
+proofs: it hides at least as much as Gaussian noise of nearly the same variance, in any dimension.
+
+Theorem 1. Adding such noise to every number of a vector of integers is mu-GDP (Dong, Roth and Su 2022) between vectors
+at Euclidean distance s, with mu = s m(V), m(V) = 2 Phi^-1((1 + p_0) / 2) = sqrt(8) erfinv(exp(-V) I_0(V)).
+
+Theorem 2. Let vectors of real numbers at distance s be rounded to integers first, each number up or down at random
+with the chances that keep its mean. Then their d numbers with noise are mu-GDP up to a total variation distance of
+d eta on either side, for any eta > 0, with mu = s m (e^(G m) - 1) / (G m), G = m - Phi^-1(eta).
+
 The sum over the workers is taken modulo 2^b, which only forgets: privacy is that of the sum, also where it wraps
 around. Honest workers alone count, the one to be protected among them. Remove-one neighbours: a worker sends its noise
 and masks, and zeros for data. Replace-one: other data of the same bound, at most twice the norm away.
@@ -12,12 +23,13 @@ gives for Skellam noise of variance V + N / 4, and 2^b steps must hold twice N D
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erfinv, i0e
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
@@ -31,9 +43,56 @@ from airmixml.integers.rounding import (
     reduce,
     signed,
 )
-from airmixml.integers.skellam import rounded_variance_for
-from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut
+from airmixml.privacy.gaussian import bracket_root, gaussian_mu
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, require, tilt
+
+# What i0e and erfinv may be wrong by, and more.
+_ROUNDING_MARGIN: Final = 1e-13
+_LARGEST_VARIANCE: Final = 1e300
+
+
+def mu_per_step(variance: float) -> float:
+    """Return m(V), the mu of a single step in a single number, rounded up."""
+    require(0.0 < variance <= _LARGEST_VARIANCE, f"variance = {variance:g}: must be above 0 and at most 1e300")
+    return math.sqrt(8.0) * float(erfinv(i0e(variance))) * (1.0 + _ROUNDING_MARGIN)
+
+
+def rounded_mu_per_step(variance: float, log_cut: float) -> float:
+    """Return mu / s of Theorem 2 with eta = exp(``log_cut``), rounded up."""
+    single = mu_per_step(variance)
+    return single * tilt(single, log_cut)
+
+
+def rounded_variance_for(mu: float, log_cut: float) -> float:
+    """Return the least variance with which ``rounded_mu_per_step`` is at most ``mu``, rounded up."""
+    low = high = variance_for(mu)
+    while rounded_mu_per_step(high, log_cut) > mu:
+        high *= 4.0
+    return _least(lambda variance: rounded_mu_per_step(variance, log_cut), mu, low, high, tolerance=1e-12)
+
+
+def variance_for(mu: float) -> float:
+    """Return the least variance V with m(V) <= ``mu``, rounded up."""
+    require(0.0 < mu < math.inf, f"mu = {mu:g}: must be finite and above 0")
+    # m(V) is below (1 + 1 / V) / sqrt(V) where V is 1 or more, and grows without bound where V shrinks.
+    high = 4.0 / min(mu, 1.0) ** 2
+    low = high
+    while mu_per_step(low) <= mu:
+        low /= 4.0
+    return _least(mu_per_step, mu, low, high, tolerance=1e-13)
+
+
+def _least(per_step: Callable[[float], float], mu: float, low: float, high: float, *, tolerance: float) -> float:
+    """Return the least variance between two at which ``per_step`` is at most ``mu``, rounded up."""
+
+    def spare(log_variance: float) -> float:
+        return max(mu - per_step(math.exp(log_variance)), -1e300)
+
+    variance = max(low, math.exp(bracket_root(spare, math.log(low), math.log(high), tolerance=tolerance)[1]))
+    while per_step(variance) > mu:
+        variance *= 1.0 + _ROUNDING_MARGIN
+    return variance
+
 
 _DEVIATIONS_WITHIN_RANGE: Final = 5.0
 _MARGIN: Final = 1e-10

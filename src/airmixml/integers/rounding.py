@@ -3,8 +3,8 @@
 A vector v with ||v|| <= D is divided by a step, and u = v / step is cut off, towards zero, to a grid of 2^-32. Then
 z = floor(u + r) for r uniform on that grid, in integer arithmetic: z has exactly the mean u. The norm is checked on the
 grid, with a margin for the check's own floats; a longer vector is shortened. So ||u|| <= D / step holds whatever the
-input, and skellam.py says what that is worth. The random words must be secret, like the noise. Sums, and masks, are
-taken modulo 2^b (docs/trust.md).
+input, and integer_noise.py says what that is worth. The random words must be secret, like the noise. Sums, and masks,
+are taken modulo 2^b (docs/trust.md).
 """
 
 from __future__ import annotations

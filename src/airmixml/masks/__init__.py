@@ -8,8 +8,7 @@ from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.masks.graph import draw_graph
-    from airmixml.masks.recovery import RecoveringWorker
-    from airmixml.masks.recovery_server import RecoveryServer
+    from airmixml.masks.recovery import RecoveringWorker, RecoveryServer
     from airmixml.masks.rounds import Round, round_name
     from airmixml.masks.rules import Rules, choose_rules
 

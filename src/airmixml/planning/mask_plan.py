@@ -10,6 +10,7 @@ from airmixml.arrays import ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import silent_share
 from airmixml.planning.sizing import Sizing
+from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import (
     above_thermal_db_of,
     enough_absent,
@@ -19,7 +20,6 @@ from airmixml.radio.masking import (
     most_recoverable_share,
     times_the_noise,
 )
-from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.workers import SYMBOLS_PER_SECOND
 

@@ -25,11 +25,10 @@ from airmixml.planning.recommend import Recommendation, changed_keys, sent_at_on
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
-from airmixml.radio.air import air_of
+from airmixml.radio.air import air_of, expected_noise
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.slot_totals import DecibelHistogram

@@ -1,12 +1,19 @@
-"""A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training."""
+"""A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training.
+
+Rounds are slots whose payload follows from what the server has broadcast, one after the other: the same workers,
+channel, power control, noise, masks, ledger. Only what is sent depends on the model that all workers were told, which
+is public. Rounds follow the slots of a transmission, which gave moments; or all slots of a run are rounds
+(``workers.sends = "gradients"``).
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import numpy as np
 import torch
 
 from airmixml.arrays import as_tensor
@@ -14,7 +21,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import air_of
-from airmixml.radio.draws import AirSetting, check_family, draw_slots
+from airmixml.radio.draws import AirSetting, check_family, draw_slots, slots_of_rounds
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.registries import PAYLOADS
@@ -23,11 +30,10 @@ from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
+from airmixml.workers.payloads import Broadcast
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
-
-    from airmixml.workers.payloads import Broadcast
 
 _EXAMPLE_SLOTS = 8
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")
@@ -218,3 +224,108 @@ def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, memb
             f"radio.slots = {scenario.radio.slots}: the mixtures need {needed / 1e9:.0f} GB of memory and {device} has "
             f"{available / 1e9:.0f} GB; run fewer slots, or consume airmixml.simulate_blocks as a stream"
         )
+
+
+_ALIKE: Final = 1e-6  # models that another number of threads rounds otherwise
+
+
+def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
+    """Return received symbols (last axis), one output after the other, as features x outputs in float64."""
+    return symbols.double().reshape(*symbols.shape[:-1], signal.classes, signal.features).mT
+
+
+class RoundsOnAir:
+    """Runs rounds, has the report of the whole transmission count them, and keeps what was received.
+
+    ``air`` has the setting of the rounds as its only one, ``slots`` are their numbers, and they may ``follow`` others.
+    """
+
+    def __init__(
+        self,
+        air: Air,
+        report: AirReport,
+        slots: Sequence[int],
+        context: RunContext,
+        kept: ResultStore | None,
+        *,
+        follow: bool = False,
+    ) -> None:
+        self.air, self.report, self._follow, self._progress = air, report, follow, context.progress
+        (self.setting,) = air.settings
+        self.payload = air.new_payload()
+        self.slots, self.done = slots, 0
+        self.examples: MixtureBlock | None = None
+        self.rounds: list[Round] = []
+        self._told: Broadcast
+        self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
+
+    @classmethod
+    def of(cls, sent: Transmission, context: RunContext, kept: ResultStore | None = None) -> Self:
+        """Return the rounds that follow the slots of a transmission, or that are its slots.
+
+        Those that were run already are not run again: what they received is given once more.
+        """
+        dataset, scenario, population = sent.dataset, sent.scenario, sent.population
+        follow = scenario.workers.sends != "gradients"
+        where = dataset.input_dim, dataset.label_dim, population.distance_metres
+        settings = [replace(AirSetting.of(scenario, *where, in_rounds=follow), secret=sent.secret)]
+        air = Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
+        slots = slots_of_rounds(scenario) if follow else range(air.slots)
+        rounds = cls(air, sent.report, slots, context, kept, follow=follow)
+        rounds.rounds = sent.rounds
+        return rounds
+
+    @classmethod
+    def alone(cls, air: Air, context: RunContext, kept: ResultStore | None = None) -> Self:
+        """Return rounds that are all slots of a run."""
+        (report,) = air.new_reports()
+        return cls(air, report, range(air.slots), context, kept)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def send(self, told: Broadcast) -> Round:
+        """Broadcast the model, run one slot, and return what was received."""
+        if self.done < len(self.rounds):
+            return self._again(told)
+        self._progress("rounds", self.done, len(self))
+        self.payload.broadcast(told)
+        self._told = told
+        block = self.receive(self.slots[self.done])
+        check_finite(self.report.scenario, block)
+        self.last = block
+        self.done += 1
+        self._progress("rounds", self.done, len(self))
+        gradient = as_gradient(self.setting.signal, block.inputs[0]) / self.payload.unit
+        self.rounds.append(Round(told, gradient, float(block.noise_variance[0].sqrt()) / self.payload.unit))
+        return self.rounds[-1]
+
+    def _again(self, told: Broadcast) -> Round:
+        """Return what was received in a round that was run; under another model its noise would be used twice."""
+        found = self.rounds[self.done]
+        if found.told.clip != told.clip or not np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE):
+            raise ScenarioError("the rounds of these slots were run under other models; simulate the scenario again")
+        self.done += 1
+        return found
+
+    def receive(self, slot: int) -> MixtureBlock:
+        """Run the slot of a round, and have the report count it."""
+        slots = range(slot, slot + 1)
+
+        def run() -> MixtureBlock:
+            return self.air.receive(self.payload, slots)[0]
+
+        with using_threads(self.air.speed.threads):
+            block = kept_block(self._kept, self.air, slots, run, self._told) if self._kept else run()
+        if self._follow:
+            self.report.add_draws(block.drawn, of_rounds=True)
+        else:
+            self.report.add(block)
+            self.examples = self.examples or block.head(1)
+        return block
+
+    def transmission(self) -> Transmission:
+        """Return what was sent, of rounds that are all slots of a run."""
+        assert self.examples is not None
+        (sent,) = sent_over(self.air, [self.report], [self.examples])
+        return replace(sent, rounds=self.rounds)

@@ -17,13 +17,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted
+from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
 from airmixml.integers.rounding import grid_margin
-from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.mechanism import Rounding
-from airmixml.radio.air import Reception, air_of, signal_power
+from airmixml.radio.air import Noise, Reception, air_of, signal_power
 from airmixml.radio.masking import (
     Masking,
     any_masking,
@@ -32,7 +31,6 @@ from airmixml.radio.masking import (
     honest_with,
     protected_graph,
 )
-from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
 from airmixml.wording import as_set
