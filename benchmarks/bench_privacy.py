@@ -24,7 +24,7 @@ from airmixml import Scenario
 from airmixml.privacy import Design, GaussianSlots, Release, Server, calibrate_power, certified_epsilon
 from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.gaussian import gaussian_epsilons, gaussian_mu
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import planned_design, sensitivity_of
 
 NEVER_SLOWER: Final = {"faster": 1.0}

@@ -20,7 +20,7 @@ from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.radio.mixtures import AirReport, make_sender
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy

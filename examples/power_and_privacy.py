@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 from airmixml import Scenario
 from airmixml.planning import account_scenario
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 
 EPSILONS = (5, 10, 30, 100, 1000)

@@ -37,7 +37,7 @@ ENCODERS: Final = Registry(
         "encoders.images: dct",
         "encoders.random_features: projection",
         "encoders.images: convolution gradients cells",
-        "encoders.series: windows",
+        "encoders.random_features: windows",
         "encoder: embeddings",
         "encoders.random_features: mixed",
     ),
@@ -161,7 +161,7 @@ PAYLOADS: Final = Registry(
     "payload",
     "airmixml.payloads",
     "workers.sends",
-    base="airmixml.workers.payloads.Payload",
+    base="airmixml.workers.signal.Payload",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
     made_by="__call__",
     places=_in(

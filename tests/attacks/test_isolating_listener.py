@@ -17,8 +17,7 @@ from airmixml.attacks.eavesdropper import Listener, OverheardNoise, overhear_cha
 from airmixml.attacks.inference import area_under_curve
 from airmixml.attacks.isolating_listener import EVERYONE, alone, inverse_form, isolated_precision
 from airmixml.attacks.listener_attacks import EAVESDROPPER
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.hidden_noise import who_is_left
+from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.randomness.slot_words import slot_words, uniforms

@@ -17,8 +17,7 @@ from airmixml.audit.added_noise import FormedMasks, check_added_noise
 from airmixml.audit.isolating_listener import draw_honest, isolating_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.masks import expansion
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.hidden_noise import most_absent_neighbours, who_is_left
+from airmixml.masks.graph import draw_graph, most_absent_neighbours, who_is_left
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of

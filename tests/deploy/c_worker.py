@@ -22,7 +22,7 @@ from airmixml.deploy.wire import PREFIX, SERVER, Message, Type
 from airmixml.masks.expansion import edge_masks, uniform_integers
 from airmixml.masks.keys import is_signed, signature, verifying_key
 from airmixml.scenario import Learner, Privacy, Workers
-from airmixml.workers.moments import payload_of
+from airmixml.workers.signal import payload_of
 
 FIRMWARE = Path(__file__).parents[2] / "firmware"
 SERVER_KEY, DEVICE_KEY = bytes([7]) * 32, bytes([8]) * 32

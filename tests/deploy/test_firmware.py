@@ -52,7 +52,7 @@ from airmixml.integers.exact_sampler import SkellamTable, skellam_table
 from airmixml.masks.expansion import Use, stream_words
 from airmixml.masks.keys import KeyPair, verifying_key
 from airmixml.masks.rules import Rules
-from airmixml.workers.moments import payload_of
+from airmixml.workers.signal import payload_of
 
 pytestmark = pytest.mark.skipif(not (shutil.which("cc") and shutil.which("make")), reason="needs a C compiler and make")
 COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)] or ["cc"]

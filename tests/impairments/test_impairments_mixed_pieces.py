@@ -10,7 +10,7 @@ from airmixml import Scenario
 from airmixml.radio.mixtures import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
-from airmixml.workers.payloads import Places
+from airmixml.workers.signal import Places
 
 
 @pytest.mark.parametrize("workers", [5, 200])

@@ -10,7 +10,7 @@ from scipy import stats
 
 from airmixml import Scenario
 from airmixml.radio.air import true_noise_watts
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import assumed_noise_watts, sensitivity_of
 
 

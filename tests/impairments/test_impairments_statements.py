@@ -22,12 +22,12 @@ from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import make_sender
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
-from airmixml.workers.payloads import Places
+from airmixml.workers.signal import Places
 
 IRIS = Scenario.preset("paper-iris")
 SMALL = IRIS.with_overrides(

@@ -6,8 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario, simulate
-from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import most_absent_neighbours, most_among, suitable_degree, who_is_left
+from airmixml.masks.graph import (
+    MOST_ROUNDS,
+    MaskGraph,
+    draw_graph,
+    most_absent_neighbours,
+    most_among,
+    suitable_degree,
+    who_is_left,
+)
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.masking import masking_of
 

@@ -14,8 +14,7 @@ from scipy import stats
 
 from airmixml import PrivacyError, Scenario
 from airmixml.errors import ProtocolError
-from airmixml.masks.graph import MaskGraph, draw_graph
-from airmixml.masks.hidden_noise import most_among, who_is_left
+from airmixml.masks.graph import MaskGraph, draw_graph, most_among, who_is_left
 from airmixml.masks.recovery import RecoveryServer
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, majority, recovering_degree
 from airmixml.radio.masking import Masking, masking_of, rules_of

@@ -14,7 +14,7 @@ from airmixml.planning.planned import Plan
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 
 DIGITS = Scenario.preset("trustless-digits")

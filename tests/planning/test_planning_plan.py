@@ -10,7 +10,7 @@ from airmixml import Scenario, settle, simulate
 from airmixml.data.embedded import DIGITS, IRIS
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.planned import Plan
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 
 IRIS_MOMENTS = InputMoments(mean=IRIS.scaled_mean, deviation=IRIS.scaled_deviation)

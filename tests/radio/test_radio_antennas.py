@@ -18,7 +18,7 @@ from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_
 from airmixml.radio import simulate_blocks
 from airmixml.radio.air import true_noise_watts
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
 from airmixml.randomness.slot_words import slot_words

@@ -16,7 +16,7 @@ from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixing import MAX_MIN
-from airmixml.radio.power_calibration import check_privacy_target, private_received_watts
+from airmixml.radio.privacy_target import check_privacy_target, private_received_watts
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
 from airmixml.randomness.slot_words import slot_words

@@ -23,7 +23,7 @@ from airmixml.scenario import Air
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal
 from airmixml.workers.moments import largest_product
-from airmixml.workers.payloads import Payload, Places
+from airmixml.workers.signal import Payload, Places
 
 MOMENTS = (
     *("workers.sends=moments", "workers.encoder=clip", "workers.norm=unit", "privacy.sensitivity=encoder"),

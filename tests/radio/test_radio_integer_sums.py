@@ -22,13 +22,14 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import workers_noise
 from airmixml.radio.air import Arrival, receive
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.streams import Secret
 from airmixml.workers import Signal
-from airmixml.workers.payloads import Payload, Samples, Table
+from airmixml.workers.payloads import Samples, Table
+from airmixml.workers.signal import Payload
 from integers_by_hand import add_up, masked, stated_epsilon
 
 

@@ -9,8 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from airmixml import Scenario
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.hidden_noise import who_is_left
+from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.radio.air import expected_noise
 from airmixml.radio.masking import (
     gain_error_of,

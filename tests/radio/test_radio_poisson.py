@@ -13,7 +13,7 @@ from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.arrays import dbm_to_watts
 from airmixml.edge import train
 from airmixml.radio.draws import AirSetting, draw_blocks
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import rehearse
 

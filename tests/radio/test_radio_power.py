@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.radio.mixing import PowerControl, control_power, largest_power_scale, transmit_power
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Scenario
 

@@ -23,7 +23,8 @@ from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
 from airmixml.workers.moments import add_up_products
-from airmixml.workers.payloads import BLOCK, Payload, Places, add_up_rows, mix_samples, rounding_backoff
+from airmixml.workers.payloads import add_up_rows, mix_samples
+from airmixml.workers.signal import BLOCK, Payload, Places, rounding_backoff
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from airmixml import PrivacyError, Scenario, simulate
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.hidden_noise import who_is_left
+from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting

@@ -20,12 +20,12 @@ from airmixml import Scenario
 from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
 from airmixml.radio.mixtures import make_sender
-from airmixml.radio.row_privacy import row_amplitude
+from airmixml.radio.privacy_target import row_amplitude
 from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
-from airmixml.workers.payloads import Places
 from airmixml.workers.population import gather_rows
+from airmixml.workers.signal import Places
 
 CPU = torch.device("cpu")
 

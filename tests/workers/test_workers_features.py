@@ -17,8 +17,7 @@ from airmixml.data.embedded import load_digits, public_images
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, finish_encoding, load_dataset
-from airmixml.workers.encoders.image_features import compass_edges, edge_histograms, filter_sums, straighten
-from airmixml.workers.encoders.images import random_filters
+from airmixml.workers.encoders.images import compass_edges, edge_histograms, filter_sums, random_filters, straighten
 from airmixml.workers.encoders.random_features import draw_signs, mixing_matrix, rectified_mix, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients", "cells")

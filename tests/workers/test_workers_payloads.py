@@ -15,7 +15,8 @@ from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
 from airmixml.workers.gradients import Gradients
 from airmixml.workers.moments import Moments, Products
-from airmixml.workers.payloads import Broadcast, Payload, Places, Samples, Table, Vectors
+from airmixml.workers.payloads import Broadcast, Samples, Table
+from airmixml.workers.signal import Payload, Places, Vectors
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((30, 6)).astype(np.float32) / 4

@@ -10,9 +10,8 @@ import torch
 
 from airmixml.scenario import Workers
 from airmixml.workers import Signal, encode, worker_cost
-from airmixml.workers.encoders.image_features import cell_numbers
-from airmixml.workers.encoders.random_features import waves
-from airmixml.workers.encoders.series import band_edges, window_numbers
+from airmixml.workers.encoders.images import cell_numbers
+from airmixml.workers.encoders.random_features import band_edges, waves, window_numbers
 
 
 def test_waves_stand_for_the_gaussian_kernel() -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.workers.payloads import Samples, Vectors
+from airmixml.workers.payloads import Samples
+from airmixml.workers.signal import Vectors
 
 LARGEST = 0.5
 

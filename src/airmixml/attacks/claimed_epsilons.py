@@ -13,7 +13,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Question, state_privacy
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
 from airmixml.scenario import Scenario

@@ -43,7 +43,7 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import place_coordinates
-from airmixml.workers.payloads import Payload, Places
+from airmixml.workers.signal import Payload, Places
 
 _ALIKE: Final = 0.1
 _MOST_DIFFERENCES: Final = 1 << 28

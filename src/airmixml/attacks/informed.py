@@ -34,7 +34,8 @@ from airmixml.attacks.target import Heard, Outcome, ServerView, Target, not_over
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
-from airmixml.workers.moments import Moments, payload_of
+from airmixml.workers.moments import Moments
+from airmixml.workers.signal import payload_of
 
 _CHAPTER: Final = 10**9 + 3  # far beyond the chapters of slots
 _TARGETS: Final = 100

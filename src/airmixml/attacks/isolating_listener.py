@@ -1,7 +1,7 @@
 """The isolating listener: it hears every worker separately, perfectly and without noise, and knows all other samples.
 
 In a slot worker i sends sqrt(beta) q v_i + n_i + sum_j m_ij. S = s^2 I + e^2 L is the covariance of all honest workers'
-noise and masks (``masks.hidden_noise``). All other samples, which no claim hides, are subtracted. In the row (S^-1)_i
+noise and masks (``masks.graph``). All other samples, which no claim hides, are subtracted. In the row (S^-1)_i
 of all workers' signals v_i then has noise of variance 1 / (beta q^2 (S^-1)_ii) on every symbol, and there is nothing
 more to know. A vector that several workers send, with shares q over the seats, has q' S^-1 q in the place of
 q^2 (S^-1)_ii. Precisions of several slots add up, for slots of one worker are heard to be its own.

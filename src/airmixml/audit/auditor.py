@@ -25,7 +25,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed

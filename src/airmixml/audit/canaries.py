@@ -19,7 +19,8 @@ from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.automatic import SOFTMAX
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
-from airmixml.workers.payloads import Broadcast, Payload, Places, Vectors, Wrapper
+from airmixml.workers.payloads import Broadcast, Wrapper
+from airmixml.workers.signal import Payload, Places, Vectors
 
 _CERTAIN: Final = 30.0  # of a score beside others of 0
 _NO_CLIP: Final = 1e6

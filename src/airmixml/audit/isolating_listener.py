@@ -21,7 +21,7 @@ from airmixml.arrays import Doubles
 from airmixml.attacks.isolating_listener import inverse_times
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
-from airmixml.masks.hidden_noise import most_absent_neighbours
+from airmixml.masks.graph import most_absent_neighbours
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Scenario

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from airmixml.audit.faults import SOUND, Fault, nothing_to_reveal, why_nothing_is_hidden
 from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design
-from airmixml.radio.power_calibration import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import require_single_rows
 

@@ -20,7 +20,7 @@ from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.masking import enough_absent
 from airmixml.radio.mixtures import AirReport
-from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names

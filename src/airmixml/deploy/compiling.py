@@ -18,8 +18,7 @@ from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.integer_noise import rounded_mu_per_step
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.hidden_noise import who_is_left
+from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon

@@ -30,10 +30,8 @@ from airmixml.reading import read_regular
 from airmixml.scenario import Workers
 from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
-from airmixml.workers.encoding import RowEncoder
-from airmixml.workers.moments import Holdings, payload_of
-from airmixml.workers.payloads import Payload
-from airmixml.workers.signal import within_declared
+from airmixml.workers.encoding import RowEncoder, within_declared
+from airmixml.workers.signal import Holdings, Payload, payload_of
 
 if TYPE_CHECKING:
     from airmixml.deploy.baseband import AnalogKind

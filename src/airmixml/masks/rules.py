@@ -2,7 +2,7 @@
 
 Of n workers C collude, and at most A may be called absent; everybody has k masks, at most c of them shared with
 colluders and at most a with workers that are called absent. Everybody in the list of those present then keeps at least
-d = k - a - c masks that nobody reveals: ``hidden_noise`` has what follows. Two sets of signatures above (n + C) / 2
+d = k - a - c masks that nobody reveals: ``graph`` has what follows. Two sets of signatures above (n + C) / 2
 (``quorum``) share an honest worker, which signs one list; above (k + c) / 2 shares (``threshold``) nobody can rebuild
 both secrets of a worker; those who are present can sign, and rebuild, with A <= n - quorum and a <= k - threshold.
 
@@ -18,8 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.graph import MaskGraph
-from airmixml.masks.hidden_noise import DEGREE_STEP, most_absent_neighbours, most_among, suitable_degree, who_is_left
+from airmixml.masks.graph import (
+    DEGREE_STEP,
+    MaskGraph,
+    most_absent_neighbours,
+    most_among,
+    suitable_degree,
+    who_is_left,
+)
 
 _STOPPED_ROUNDS: Final = 1e-3  # share of rounds in which chance may leave a worker with too few shares
 _LEAST_GAP: Final = 0.75  # of the planned gap that any graph must have; it falls short in fewer rounds than that

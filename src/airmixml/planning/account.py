@@ -37,8 +37,13 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.masking import masking_of
 from airmixml.radio.mixing import check_added_power
-from airmixml.radio.power_calibration import asked_received_watts, slots_target
-from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
+from airmixml.radio.privacy_target import (
+    RowPrivacy,
+    asked_received_watts,
+    plan_row_privacy,
+    row_statements,
+    slots_target,
+)
 from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force

@@ -16,7 +16,7 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import expected_noise
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, encoded_dim

@@ -20,7 +20,7 @@ from airmixml.radio.masking import (
     most_recoverable_share,
     times_the_noise,
 )
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)

@@ -29,8 +29,7 @@ from airmixml.radio.air import air_of, expected_noise
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.power_calibration import private_received_watts, slots_target
-from airmixml.radio.row_privacy import plan_row_privacy, row_statements
+from airmixml.radio.privacy_target import plan_row_privacy, private_received_watts, row_statements, slots_target
 from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.registries import ADVERSARIES

@@ -11,7 +11,7 @@ from airmixml.planning.mask_plan import MaskPlan
 from airmixml.planning.recommend import Recommendation
 from airmixml.planning.sizing import FramePlan
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.row_privacy import RowPrivacy
+from airmixml.radio.privacy_target import RowPrivacy
 from airmixml.scenario import Air, keys_in_force
 from airmixml.scenario.toml import titled
 from airmixml.wording import joules

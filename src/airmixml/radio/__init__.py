@@ -8,7 +8,7 @@ from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks
-    from airmixml.radio.power_calibration import check_privacy_target
+    from airmixml.radio.privacy_target import check_privacy_target
     from airmixml.radio.transmission import Mixtures
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate_blocks"]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airmixml.radio.mixing import PowerControl
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
-    from airmixml.workers.payloads import Payload
+    from airmixml.workers.signal import Payload
 
 
 class Channels(NamedTuple):

@@ -21,7 +21,7 @@ from airmixml.impairments.fading import worker_path_gain
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.power_calibration import centring_target, composes_exactly
+from airmixml.radio.privacy_target import centring_target, composes_exactly
 from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
@@ -35,7 +35,8 @@ from airmixml.workers import (
     encoder_of,
     within_declared,
 )
-from airmixml.workers.payloads import add_up_rows, rounding_backoff
+from airmixml.workers.payloads import add_up_rows
+from airmixml.workers.signal import rounding_backoff
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding

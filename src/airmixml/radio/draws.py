@@ -17,7 +17,7 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
 from airmixml.radio.mixing import PowerControl, check_added_power, control_power
-from airmixml.radio.power_calibration import asked_received_watts
+from airmixml.radio.privacy_target import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Scenario

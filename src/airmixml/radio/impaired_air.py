@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.system import System
     from airmixml.scenario import Air, Scenario
-    from airmixml.workers.payloads import Payload
+    from airmixml.workers.signal import Payload
 
 _MOST_PROBES: Final = 512  # which tell a variance within 6 %
 _MOST_SILENT: Final = 0.999

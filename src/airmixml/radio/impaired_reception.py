@@ -40,7 +40,7 @@ from airmixml.radio.mixing import PowerControl
 from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import normal_pairs, slot_words
 from airmixml.scenario import Air
-from airmixml.workers.payloads import Payload, Places
+from airmixml.workers.signal import Payload, Places
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody

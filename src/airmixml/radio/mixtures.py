@@ -32,8 +32,8 @@ from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Population, Signal, within_declared
-from airmixml.workers.moments import payload_of
-from airmixml.workers.payloads import Payload, Rounded, Table
+from airmixml.workers.payloads import Rounded, Table
+from airmixml.workers.signal import Payload, payload_of
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0
@@ -309,7 +309,7 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
 def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
     inputs, noise = setting.signal.input_symbols, setting.noise
-    # Only with the noise on it may a sum be rounded to float32: see workers/payloads.py.
+    # Only with the noise on it may a sum be rounded to float32: see workers/signal.py.
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
     half_watts = noise.in_sum_watts(setting.scenario) / 2.0

@@ -21,8 +21,7 @@ from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.power_calibration import slots_target
-from airmixml.radio.row_privacy import row_statement, row_statements
+from airmixml.radio.privacy_target import row_statement, row_statements, slots_target
 from airmixml.radio.slot_totals import SlotTotals
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES

@@ -23,7 +23,7 @@ from airmixml.errors import ScenarioError
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots, slots_of_rounds
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
-from airmixml.radio.power_calibration import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore

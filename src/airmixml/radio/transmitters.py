@@ -48,7 +48,8 @@ from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expan
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Air, Scenario
-from airmixml.workers.payloads import Payload, Vectors, Wrapper, shorten
+from airmixml.workers.payloads import Wrapper, shorten
+from airmixml.workers.signal import Payload, Vectors
 
 _FEW_NUMBERS: Final = 1 << 26
 _STEPS_PER_DEVIATION: Final = 16.0

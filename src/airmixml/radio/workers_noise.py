@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
 from airmixml.integers.rounding import grid_margin
-from airmixml.masks.hidden_noise import Honest
+from airmixml.masks.graph import Honest
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.air import Noise, Reception, air_of, signal_power

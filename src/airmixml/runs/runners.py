@@ -25,7 +25,7 @@ from airmixml.output.tables import rows_csv
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.power_calibration import composes_exactly
+from airmixml.radio.privacy_target import composes_exactly
 from airmixml.radio.tally import placed_distances
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import FileCheckpoint, save_model

@@ -23,7 +23,7 @@ from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
-from airmixml.radio.power_calibration import asked_received_watts, slots_target
+from airmixml.radio.privacy_target import asked_received_watts, slots_target
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission

@@ -11,7 +11,7 @@ from typing import Any, Final
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.power_calibration import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
 from airmixml.scenario.air import named_air
 from airmixml.storage.run_folder import identity_of

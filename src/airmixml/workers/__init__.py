@@ -16,18 +16,20 @@ if TYPE_CHECKING:
         scales_inputs,
         sends_inputs_unchanged,
     )
-    from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
-    from airmixml.workers.loading import load_dataset
-    from airmixml.workers.moments import Holdings
-    from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
-    from airmixml.workers.signal import (
-        Signal,
-        WorkerCost,
+    from airmixml.workers.encoding import (
+        RowEncoder,
         declared_bounds,
+        encode,
+        encode_centred,
+        encoded_dim,
+        finish_encoding,
         input_range,
+        keeps_pixels,
         within_declared,
-        worker_cost,
     )
+    from airmixml.workers.loading import load_dataset
+    from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
+    from airmixml.workers.signal import Holdings, Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
 __all__ += ["Signal", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]

@@ -24,8 +24,8 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Grid, Moments, Products
-from airmixml.workers.payloads import Broadcast, Part, Vectors
-from airmixml.workers.signal import Signal
+from airmixml.workers.payloads import Broadcast
+from airmixml.workers.signal import Part, Signal, Vectors
 
 if TYPE_CHECKING:
     import torch

@@ -12,24 +12,21 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.scenario import Workers
-from airmixml.workers.payloads import (
+from airmixml.workers.signal import (
     BLOCK,
     NUMBERS_AT_ONCE,
     Part,
-    Payload,
     Places,
     PoolPayload,
+    Signal,
     Vectors,
     rounding_backoff,
 )
-from airmixml.workers.signal import Signal, declared_bounds
 
 if TYPE_CHECKING:
     import torch
@@ -354,35 +351,6 @@ def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Te
     # NumPy knows a product of a matrix with itself, and computes half of it.
     one = weighted[0].numpy()
     return torch.from_numpy(one.T @ one)[None], with_labels
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Holdings:
-    """The rows of the pool that each worker holds, padded to the same number."""
-
-    rows: Integers  #: holdings x most rows of one; 0 where there is none
-    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
-
-    @property
-    def sizes(self) -> Integers:
-        """How many rows each holding has; shape holdings."""
-        return np.asarray(self.present.sum(axis=1))
-
-
-def payload_of(
-    workers: Workers, inputs: Singles, labels: Singles, holdings: Holdings | None = None, **how: Any
-) -> Payload:
-    """Return the payload that workers send of encoded inputs (rows x features) and coded labels (rows x outputs).
-
-    Each holds one of the rows, or several (``holdings``); ``how`` is passed on to the payload.
-    """
-    signal = Signal.of(workers, inputs.shape[1], labels.shape[1])
-    norm = math.sqrt(declared_bounds(workers, inputs.shape[1])[0])
-    if holdings is not None:
-        present = holdings.present.astype(np.float32)
-        how |= {"rows": holdings.rows, "present": present, "rows_bound": workers.rows_bound}
-    payload: Payload = signal.kind(signal=signal, norm=norm, inputs=inputs, labels=labels, **how)
-    return payload
 
 
 def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:

@@ -22,7 +22,7 @@ from airmixml.streams import Streams
 from airmixml.wording import plural, shown
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
-from airmixml.workers.moments import Holdings
+from airmixml.workers.signal import Holdings
 
 NOBODY = -1
 
