@@ -27,8 +27,9 @@ from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.integer_noise import SumTarget, rounded_mu_per_step
+from airmixml.privacy.evaluation import settled_epsilon
+from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
 from airmixml.workers.moments import pack_symmetric

@@ -15,7 +15,7 @@ from airmixml.errors import PluginError
 from airmixml.output.figures import accountant_colour
 from airmixml.planning.account import account_scenario, epsilon_curves
 from airmixml.privacy import Accountant, Adversary, Design, GaussianSlots, Server
-from airmixml.privacy.mechanism import accountant_named
+from airmixml.privacy.gaussian import accountant_named
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES, LEARNERS

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import LedgerError, private
-from airmixml.privacy.mechanism import ADJACENCIES
+from airmixml.privacy.gaussian import ADJACENCIES
 from airmixml.wording import reason, shown
 
 PROTECTION: Final = "protection"

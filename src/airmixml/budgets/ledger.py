@@ -23,7 +23,7 @@ from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, People, Rows
 from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
 from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
 from airmixml.names import similar_names
-from airmixml.privacy.mechanism import ADJACENCIES
+from airmixml.privacy.gaussian import ADJACENCIES
 from airmixml.wording import against, plural, shown, shown_name
 
 _PAIRS_SHOWN: Final = 3

@@ -20,8 +20,9 @@ from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.integer_noise import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
+from airmixml.privacy.evaluation import settled_epsilon
+from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario

@@ -43,8 +43,8 @@ from airmixml.integers.rounding import (
     reduce,
     signed,
 )
-from airmixml.privacy.gaussian import bracket_root, gaussian_mu
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, require, tilt
+from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut, tilt
+from airmixml.privacy.gaussian import bracket_root, gaussian_mu, require
 
 # What i0e and erfinv may be wrong by, and more.
 _ROUNDING_MARGIN: Final = 1e-13

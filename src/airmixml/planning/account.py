@@ -31,7 +31,7 @@ from airmixml.privacy import (
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.evaluation import left_of
-from airmixml.privacy.mechanism import accountant_named
+from airmixml.privacy.gaussian import accountant_named
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring

@@ -3,8 +3,14 @@
 from airmixml.privacy.adversaries import Adversary, Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
 from airmixml.privacy.evaluation import Question, calibrate_power, certified_epsilon
-from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
-from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
+from airmixml.privacy.gaussian import (
+    ADJACENCIES,
+    SAMPLINGS,
+    Accountant,
+    GaussianSlots,
+    gaussian_epsilon,
+    gaussian_epsilons,
+)
 from airmixml.privacy.paper_bounds import (
     power_scale_for_privacy,
     slot_privacy_loss,
@@ -14,7 +20,7 @@ from airmixml.privacy.paper_bounds import (
     tight_epsilon,
     total_privacy_loss,
 )
-from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
+from airmixml.privacy.statements import Ledger, PrivacyStatement, state_jointly, state_privacy
 
 __all__ = ["ADJACENCIES", "SAMPLINGS", "Accountant", "Adversary", "Design", "Eavesdropper", "Everyone"]
 __all__ += ["GaussianSlots", "Ledger", "PrivacyStatement", "Question", "Release", "Sensitivity", "Server"]

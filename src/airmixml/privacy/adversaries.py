@@ -10,7 +10,7 @@ from airmixml.arrays import dbm_to_watts
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, ImperfectAir, OwnSchedule, SofterShares, Transmitters, WorkersNoise
-from airmixml.privacy.mechanism import GaussianSlots, require
+from airmixml.privacy.gaussian import GaussianSlots, require
 from airmixml.privacy.paper_bounds import slot_squared_shift
 
 DRAWN: Final = "the schedule that was drawn"

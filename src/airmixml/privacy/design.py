@@ -19,7 +19,7 @@ from airmixml.privacy.facts import (
     Transmitters,
     WorkersNoise,
 )
-from airmixml.privacy.mechanism import require
+from airmixml.privacy.gaussian import require
 
 Kind = TypeVar("Kind", bound=Fact)
 

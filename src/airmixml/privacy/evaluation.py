@@ -16,16 +16,8 @@ from airmixml.arrays import db_to_ratio, watts_to_dbm
 from airmixml.errors import PrivacyError
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import Antennas, ImperfectAir, Transmitters, WorkersNoise
-from airmixml.privacy.gaussian import bracket_root, gaussian_mu
-from airmixml.privacy.mechanism import (
-    SHARE_FOR_TAILS,
-    GaussianSlots,
-    Rounding,
-    accountant_named,
-    require,
-    settled_epsilon,
-)
+from airmixml.privacy.facts import SHARE_FOR_TAILS, Antennas, ImperfectAir, Rounding, Transmitters, WorkersNoise
+from airmixml.privacy.gaussian import GaussianSlots, accountant_named, bracket_root, gaussian_mu, require
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
 from airmixml.wording import epsilon_text
 
@@ -67,6 +59,21 @@ def left_of(delta: float, mechanism: GaussianSlots) -> float:
     failure = mechanism.gain_failure
     require(failure < delta, f"air.gain_failure: {failure:g} for one worker; must be below privacy.delta = {delta:g}")
     return delta - failure
+
+
+_SETTLED: Final = 1e-12
+_MOST_ROUNDS: Final = 200
+
+
+def settled_epsilon(found: Callable[[float], float]) -> float:
+    """Return the least e with ``found(e)`` <= e, or infinity; what is found hardly grows with what is assumed."""
+    assumed = 0.0
+    for _ in range(_MOST_ROUNDS):
+        epsilon = found(assumed)
+        if epsilon <= assumed or math.isinf(epsilon):
+            return epsilon
+        assumed = epsilon * (1.0 + _SETTLED) + _SETTLED
+    return math.inf
 
 
 def _with_tails(

@@ -1,21 +1,181 @@
-"""The exact privacy of Gaussian mechanisms composed, for an adversary who knows the schedule.
+"""Slots as one adversary sees them, what an accountant is, and the exact epsilon of Gaussian mechanisms composed.
 
-Slots in which a worker moved the mean by Delta_t against noise of deviation sigma_t are together one Gaussian mechanism
-with mu^2 = sum_t Delta_t^2 / sigma_t^2 (Dong, Roth and Su 2022, Cor. 3.3), and its epsilon for a delta is exact (Balle
-and Wang 2018, Thm. 8).
+Slots are described apart from the accountants that evaluate them, so that each can refuse what it cannot treat. Each
+accountant lives in the file of its mathematics; ``airmixml.registries`` names ours and finds those of other packages.
+
+``gdp`` is exact for an adversary who knows the schedule. Slots in which a worker moved the mean by Delta_t against
+noise of deviation sigma_t are together one Gaussian mechanism with mu^2 = sum_t Delta_t^2 / sigma_t^2 (Dong, Roth and
+Su 2022, Cor. 3.3), and its epsilon for a delta is exact (Balle and Wang 2018, Thm. 8).
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
-from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
+from airmixml.errors import PrivacyError
+from airmixml.privacy.facts import Rounding
+from airmixml.registries import ACCOUNTANTS
+
+ADJACENCIES: Final = ("replace-one", "remove-one")
+"""Neighbours: another sample on a worker, or no such worker."""
+_LARGEST_SHIFT: Final = 1e200
+SAMPLINGS: Final = ("none", "without-replacement", "poisson")
+"""What an adversary does not know of the schedule: nothing, which of so many workers send, or each one's coin."""
+
+
+def require(fits: bool, otherwise: str) -> None:
+    """Raise a PrivacyError with that message unless something fits."""
+    if not fits:
+        raise PrivacyError(otherwise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSlots:
+    """Slots in a row, each a Gaussian mechanism on the workers that were scheduled."""
+
+    #: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
+    squared_shifts: tuple[float, ...]
+    counts: tuple[int, ...]  #: how many slots are of that kind
+    #: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; where the schedule is known or
+    #: told: the worker keeps its seat and sends nothing).
+    adjacency: str
+    #: "none" if the adversary knows in which slots the worker took part (only those are listed), else how the hidden
+    #: set of each slot was drawn: "without-replacement" (exactly ``sampled`` of ``population``), or "poisson" (each
+    #: worker on its own, with probability ``sampled / population``).
+    sampling: str = "none"
+    sampled: int = 1  #: workers per slot
+    population: int = 1  #: workers they are drawn from
+    squared_move: float = 1.0  #: the bound on what one worker moves that the shifts were made with, for the record
+    composed: int = 0  #: slots or rounds behind the shifts where these are already a sum, for the record
+    #: Which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
+    given: str = "a random schedule"
+    schedule_failure: float = 0.0  #: probability with which a worker is drawn more often than the shifts assume
+    #: Probability, a part of delta, with which a worker is received more strongly than the shifts assume.
+    gain_failure: float = 0.0
+    hidden_failure: float = 0.0  #: probability with which less noise than the shifts assume hides a worker
+    #: Where vectors are rounded to integers, what the shifts leave out; see ``Rounding``.
+    rounding: Rounding | None = None
+    #: How many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an addition.
+    steps: int = 1
+    why: str = field(default="", compare=False)  #: why the adversary faces this mechanism, in words
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("adjacency", ADJACENCIES), ("sampling", SAMPLINGS)):
+            value = getattr(self, name)
+            require(value in allowed, f"{name} = {value!r}: must be one of {', '.join(allowed)}")
+        if not len(self.squared_shifts) == len(self.counts) > 0:
+            raise PrivacyError("squared_shifts and counts: must be of the same length, at least 1")
+        if not all(math.isfinite(value) and value >= 0.0 for value in self.squared_shifts):
+            largest = max(self.squared_shifts)
+            raise PrivacyError(f"squared shifts up to {largest:g}: must be finite and at least 0; lower the power")
+        require(min(self.counts) >= 0, f"counts down to {min(self.counts)}: must be at least 0")
+        if not 1 <= self.sampled <= self.population:
+            raise PrivacyError(
+                f"sampled = {self.sampled}: must be at least 1 and at most the {self.population} workers"
+            )
+
+    @property
+    def sampling_rate(self) -> float:
+        """r, the share of the workers in a slot; 1 where the schedule is known."""
+        return 1.0 if self.sampling == "none" else self.sampled / self.population
+
+    @property
+    def slots(self) -> int:
+        """Number of slots."""
+        return sum(self.counts)
+
+    @property
+    def kinds(self) -> list[tuple[float, int]]:
+        """Squared shift and number of slots of each kind that has any."""
+        return [(s, count) for s, count in zip(self.squared_shifts, self.counts, strict=True) if count]
+
+    @property
+    def total(self) -> float:
+        """mu^2, the sum over all slots: they are together one Gaussian mechanism if the schedule is known."""
+        return math.fsum(count * s for s, count in self.kinds)
+
+    def widened(self, squared_tilt: float) -> Self:
+        """Return the Gaussian slots that hide no more than rounded ones, but for the tails that were cut."""
+        shifts = tuple(min(squared_tilt * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
+        return replace(self, squared_shifts=shifts, rounding=None)
+
+    def louder(self, factor: float) -> Self:
+        """Return the slots where ``factor`` times the power is received over the same noise."""
+        return replace(self, squared_shifts=tuple(min(factor * s, _LARGEST_SHIFT) for s in self.squared_shifts))
+
+    def as_drawn(self) -> Self:
+        """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.
+
+        The bounds for a draw ask that the slots with either sample and those without the worker lie no further apart,
+        two by two, than the move. Where a worker's own coin leaves its seat empty that holds too, if the move is no
+        less than the norm of what it sends.
+        """
+        if self.sampling == "poisson" and self.adjacency == "replace-one":
+            return replace(self, sampling="without-replacement")
+        return self
+
+    def strongest(self, slots: int) -> Self:
+        """Return only the slots with the largest shifts, that many of them."""
+        left, kept = slots, []
+        for s, count in sorted(zip(self.squared_shifts, self.counts, strict=True), reverse=True):
+            kept.append((s, min(left, count)))
+            left -= kept[-1][1]
+        return self._of_kinds(kept)
+
+    def coarsened(self, most_kinds: int) -> Self:
+        """Return at most that many kinds of slots, each shift rounded up; never more private than it was."""
+        if len(self.kinds) <= most_kinds:
+            return self
+        shifts, counts = (np.array(values, dtype=np.float64) for values in zip(*sorted(self.kinds), strict=True))
+        log_shifts = np.log(np.maximum(shifts, 1e-300))
+        # Kinds near the largest decide the loss, so nothing is lost by lumping what lies 60 dB below together.
+        low = max(log_shifts[0], log_shifts[-1] - 6.0 * math.log(10.0))
+        edges = np.linspace(low, log_shifts[-1], most_kinds)
+        place = np.minimum(np.searchsorted(edges, log_shifts - 1e-12), most_kinds - 1)
+        return self._of_kinds(
+            [(float(shifts[place == k].max()), int(counts[place == k].sum())) for k in np.unique(place)]
+        )
+
+    def _of_kinds(self, kinds: list[tuple[float, int]]) -> Self:
+        return replace(self, squared_shifts=tuple(s for s, _ in kinds), counts=tuple(count for _, count in kinds))
+
+
+class Accountant(Protocol):
+    """Turns slots into an epsilon. A subclass is made without arguments; what it does not define is as here."""
+
+    about: ClassVar[str]  #: what it is, in one line
+    #: Whether the least epsilon over all valid descriptions of the slots is taken, or the bound stays what it is in
+    #: print.
+    considers_all_views: ClassVar[bool] = True
+    #: Whether ``power_factor`` usually knows the answer, so that a calibration takes no time.
+    closed_form: ClassVar[bool] = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Return why the mechanism cannot be treated; empty if it can."""
+        return ""
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return an epsilon that holds at ``delta``, never too small a one."""
+
+    def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return an epsilon that holds too but may be larger, for searches over many designs."""
+        return self.epsilon(mechanism, delta)
+
+    def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float | None:
+        """Return by how much the power may be multiplied to give ``epsilon``; None where that has no closed form."""
+        return None
+
+
+def accountant_named(name: str) -> Accountant:
+    """Return the accountant of that name, or raise an error that names the nearest one."""
+    accountant: Accountant = ACCOUNTANTS.make(name)
+    return accountant
 
 
 def bracket_root(
@@ -68,7 +228,6 @@ _NEWTON_STEPS: Final = 60
 _LARGE_MU: Final = 1e6
 # Below this Phi differs from 1/2 in its last digits only; a larger mu is taken instead, which loses next to nothing.
 _SMALL_MU: Final = 1e-9
-_WORKERS_AT_ONCE: Final = 1 << 16
 
 
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
@@ -171,47 +330,6 @@ def _check(mu: ArrayLike, delta: float) -> None:
 def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.float64]:
     """Return an epsilon that is large enough: delta <= Phi(mu/2 - epsilon/mu), rounded up."""
     return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))
-
-
-@dataclass(frozen=True, eq=False)
-class Ledger:
-    """What each worker spent in the slots of a run."""
-
-    participations: NDArray[np.int64]  #: slots that each worker took part in; shape workers
-    #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
-    received_watts: NDArray[np.float64]
-
-    def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:
-        """Return mu^2 of each worker; shape workers."""
-        losses = self.received_watts * sensitivity
-        losses /= noise_watts / 2.0
-        return losses
-
-    def epsilons(
-        self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0
-    ) -> NDArray[np.float64]:
-        """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
-        found = self.losses(noise_watts=noise_watts, sensitivity=sensitivity)
-        for some in np.split(found, range(_WORKERS_AT_ONCE, len(found), _WORKERS_AT_ONCE)):  # views: memory stays small
-            some[:] = gaussian_epsilons(np.sqrt(some + spent_mu**2), delta)
-        return found
-
-    def summary(self, epsilons: NDArray[np.float64]) -> dict[str, Any]:
-        """Return worst, median and mean over the workers as plain values."""
-        worst = int(np.argmax(epsilons))
-        return {
-            "worst_epsilon": float(epsilons[worst]),
-            "worst_worker": worst,
-            "worst_worker_slots": int(self.participations[worst]),
-            "median_epsilon": float(np.median(epsilons)),
-            "mean_epsilon": float(epsilons.mean()),
-            "slots_per_worker": {
-                "least": int(self.participations.min()),
-                "median": float(np.median(self.participations)),
-                "most": int(self.participations.max()),
-                "silent": int((self.participations == 0).sum()),
-            },
-        }
 
 
 class Gdp(Accountant):

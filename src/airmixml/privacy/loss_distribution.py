@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
-from airmixml.privacy.mechanism import Accountant, GaussianSlots
+from airmixml.privacy.gaussian import Accountant, GaussianSlots, gaussian_epsilon, gaussian_profile
 from airmixml.privacy.paper_bounds import RdpAccountant
 
 # The log-moments that bound the tails are taken at rates that double; the best is then at most 6 % off.

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, log_ndtr
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
+from airmixml.privacy.gaussian import Accountant, GaussianSlots, require
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12

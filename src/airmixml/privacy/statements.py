@@ -7,7 +7,7 @@ sum over slots of the squares of those sums. That is c^2 times the mu^2 of one w
 slots, which is exact, and less where they do not. An adversary who receives every worker separately sees the copies in
 noise of some covariance S, and the triangle inequality of the norm x' S^-1 x gives the same bound. (Without masks
 copies have independent noise, and the bound is not reached.) Where the schedule is hidden, group privacy takes c steps
-from one worker to the next.
+from one worker to the next. A ``Ledger`` has what each worker spent in a run.
 """
 
 import math
@@ -25,8 +25,7 @@ from airmixml.privacy.adversaries import DRAWN, Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certified_epsilon
 from airmixml.privacy.facts import ImperfectAir
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import GaussianSlots, require
+from airmixml.privacy.gaussian import GaussianSlots, gaussian_epsilon, gaussian_epsilons, gaussian_mu, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.wording import epsilon_text
 
@@ -114,6 +113,48 @@ class PrivacyStatement:
             f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
             f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
         )
+
+
+_WORKERS_AT_ONCE: Final = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What each worker spent in the slots of a run."""
+
+    participations: Integers  #: slots that each worker took part in; shape workers
+    #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
+    received_watts: Doubles
+
+    def losses(self, *, noise_watts: float, sensitivity: float) -> Doubles:
+        """Return mu^2 of each worker; shape workers."""
+        losses = self.received_watts * sensitivity
+        losses /= noise_watts / 2.0
+        return losses
+
+    def epsilons(self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0) -> Doubles:
+        """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
+        found = self.losses(noise_watts=noise_watts, sensitivity=sensitivity)
+        for some in np.split(found, range(_WORKERS_AT_ONCE, len(found), _WORKERS_AT_ONCE)):  # views: memory stays small
+            some[:] = gaussian_epsilons(np.sqrt(some + spent_mu**2), delta)
+        return found
+
+    def summary(self, epsilons: Doubles) -> dict[str, Any]:
+        """Return worst, median and mean over the workers as plain values."""
+        worst = int(np.argmax(epsilons))
+        return {
+            "worst_epsilon": float(epsilons[worst]),
+            "worst_worker": worst,
+            "worst_worker_slots": int(self.participations[worst]),
+            "median_epsilon": float(np.median(epsilons)),
+            "mean_epsilon": float(epsilons.mean()),
+            "slots_per_worker": {
+                "least": int(self.participations.min()),
+                "median": float(np.median(self.participations)),
+                "most": int(self.participations.max()),
+                "silent": int((self.participations == 0).sum()),
+            },
+        }
 
 
 def state_privacy(

@@ -27,7 +27,6 @@ from airmixml.streams import Secret, Streams
 if TYPE_CHECKING:
     import torch
 
-    from airmixml.radio.masking import Masking
     from airmixml.radio.mixing import PowerControl
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
@@ -265,8 +264,8 @@ class Noise:
         """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned."""
         return self.drawn_watts(scenario)
 
-    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-        """Return what workers add to real numbers to hide themselves; None: nothing."""
+    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Any | None:
+        """Return the ``Masking`` that workers add to real numbers to hide themselves; None: nothing."""
         return None
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> Any | None:

@@ -79,7 +79,7 @@ class AirSetting(System):
         if planned is None:
             return 0.0
         noisy = self.signal.symbols + self.noise.probes(self.scenario, self.signal.symbols)
-        return planned.added_watts * noisy / SYMBOLS_PER_SECOND / self.joules_per_watt
+        return float(planned.added_watts * noisy / SYMBOLS_PER_SECOND / self.joules_per_watt)
 
     @classmethod
     def of(  # type: ignore[override]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.wording import against, epsilon_text, shown
 from airmixml.workers.population import held_by, row_name
-
-if TYPE_CHECKING:
-    from airmixml.radio.centring import CentringSlot
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 
@@ -234,13 +231,14 @@ def row_statement(
     design: Design,
     adversary: str,
     copies: int,
-    centring: CentringSlot | None = None,
+    centring: Any | None = None,
     joined: Design | None = None,
 ) -> PrivacyStatement:
     """Return what an adversary can learn of a row that so many workers hold; see ``privacy.statements``.
 
-    On several workers the statement is for the person with all rows. ``joined`` has all copies as one worker, where the
-    draws tell. Raises a PrivacyError where nothing is certified.
+    On several workers the statement is for the person with all rows. ``centring`` is the ``CentringSlot`` that
+    estimated a mean, where there was one. ``joined`` has all copies as one worker, where the draws tell. Raises a
+    PrivacyError where nothing is certified.
     """
     alone, several = copies == 1, scenario.workers.several_rows
 
@@ -269,7 +267,7 @@ def row_statements(
     scenario: Scenario,
     design: Design,
     copies: int,
-    centring: CentringSlot | None = None,
+    centring: Any | None = None,
     joined: Design | None = None,
 ) -> list[PrivacyStatement]:
     """Return the same for every adversary that something is certified against, the scenario's own first."""

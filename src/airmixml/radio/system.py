@@ -13,7 +13,7 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.fading import best_power_gain, weakest_gain
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.mechanism import Rounding
+from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import IdealAir, Noise, air_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario

@@ -16,7 +16,7 @@ from airmixml.arrays import Doubles, Integers, watts_to_dbm
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, Rounding
+from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds

@@ -21,7 +21,7 @@ from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarge
 from airmixml.integers.rounding import grid_margin
 from airmixml.masks.graph import Honest
 from airmixml.privacy import Design, Sensitivity, facts
-from airmixml.privacy.mechanism import Rounding
+from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
 from airmixml.radio.masking import (
     Masking,

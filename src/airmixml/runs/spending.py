@@ -20,7 +20,7 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
-from airmixml.privacy.mechanism import COMPOSED_SHARE
+from airmixml.privacy.facts import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
 from airmixml.radio.privacy_target import asked_received_watts, slots_target

@@ -44,8 +44,6 @@ from airmixml.workers.encoding import declared_bounds
 if TYPE_CHECKING:
     import torch  # takes seconds to load, and a device needs the vectors alone
 
-    from airmixml.workers.payloads import Broadcast
-
 Vectors = NDArray[np.floating]
 
 NUMBERS_AT_ONCE: Final = 1 << 25
@@ -208,8 +206,8 @@ class Payload:
         squared_lengths: Any  #: ||v||^2 of what each sample sends, or a bound on it; samples, float64
         unit: Any  #: gradients alone: what one is multiplied with before it is sent
 
-        def broadcast(self, told: Broadcast) -> None:
-            """Gradients alone: take the model and the clip of the next round."""
+        def broadcast(self, told: Any) -> None:
+            """Gradients alone: take the model and the clip of the next round, a ``payloads.Broadcast``."""
 
     def vectors(self, index: Integers) -> Vectors:
         """Return what workers with these samples of the pool send; workers x symbols."""
