@@ -149,7 +149,7 @@ IMPAIRMENTS: Final = Registry(
         "gain_errors: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
         "gain_errors: amplitude-error=AmplitudeError estimation-error=EstimationError",
         "gain_errors: reciprocity-error=ReciprocityError doppler=Doppler",
-        "presence: late-workers=LateWorkers",
+        "gain_errors: late-workers=LateWorkers",
         "timing: timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),

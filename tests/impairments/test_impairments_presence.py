@@ -15,8 +15,8 @@ from seats_for_tests import aired, drawn_on, gains_of, setting_of
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.fading import path_gain, weakest_gain
-from airmixml.impairments.presence import possible_power
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.impaired_air import possible_power
 from airmixml.radio.tally import placed_distances, rehearse
 
 FADES = ("radio.fading=rayleigh", "air.truncation_db=-6")

@@ -1,4 +1,4 @@
-"""Gains that are off: phases, amplitudes, channels that move or are not what a worker takes them for.
+"""Gains that are off: phases, amplitudes, workers that join late, channels that move or are not what they seem.
 
 A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so that changes
 nothing of what the server can learn of a worker. Workers that move invert the channel of a block's start: scattered
@@ -84,6 +84,29 @@ class AmplitudeError(Impairment):
 
     def law(self, frame: Frame | None = None) -> UniformError:
         return UniformError(self.largest_db * math.log(10.0) / 20.0)
+
+
+@dataclass(frozen=True)
+class LateWorkers(Impairment):
+    """With that probability a worker comes at a time u uniform over the slot, and g = 0 until the next block begins.
+
+    A block begins with what its phases are aligned to and with the pilot that tells the server its mean gain, so nobody
+    can join in the middle: a late worker waits for the next, and misses a slot of one block. Block b, which begins at
+    the share t_b of the slot, is missed with probability p (1 - t_b), half a block more than it is late.
+    """
+
+    about = "workers that join late"
+    key = "late"
+    probability: float
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        chance, frame = draws.uniforms("late", 2), draws.frame
+        late, came_at = chance[:, :, :1] < self.probability, chance[:, :, 1:]
+        lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=chance.device)
+        begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[
+            torch.from_numpy(np.flatnonzero(np.diff(frame.blocks, prepend=-1)))
+        ]
+        return draws.by_block((~late | (came_at <= begins)).double())
 
 
 class _Additive(Impairment):

@@ -5,6 +5,11 @@ mixture by at most R, as before. Shortening is the projection on a ball, which s
 rounding moves a vector by at most r = sqrt(d) step / 2. So a replacement moves it by at most
 min(2 R, ||v - v'|| + 2 r); the step is that of the largest symbol that can be sent. The waveform of OFDM saturates at
 a level that depends on v: there 2 R is all that is known.
+
+Nobody's data decide who of the scheduled workers sends, and with which power. A transmitter has powers that it can send
+with: none below its lowest, and those between in steps. A worker that cannot send with the power it should takes the
+next lower one, or stays silent: it is never louder than planned. How soft a seat is depends on who sits in it; a hidden
+schedule still hides, since its vector keeps within the same bounds.
 """
 
 from __future__ import annotations
@@ -14,8 +19,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import torch
+
+from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.errors import PrivacyError
-from airmixml.impairments.fading import choose_antenna, draw_magnitude, silent_share
+from airmixml.impairments.fading import choose_antenna, draw_magnitude, fades, silent_share
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import (
     GainsInRounds,
@@ -26,9 +34,8 @@ from airmixml.impairments.gain_bound import (
     never_exceeded,
 )
 from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.gains import SeatDraws, follows_worker
+from airmixml.impairments.gains import SeatDraws, SeatGains, follows_worker
 from airmixml.impairments.hardware import expansion, removal_factor
-from airmixml.impairments.presence import impair, truncates, within_reach
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
@@ -38,8 +45,6 @@ from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
 if TYPE_CHECKING:
-    import torch
-
     from airmixml.radio.air import Arrival
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.system import System
@@ -127,7 +132,7 @@ class _ImpairedAir(IdealAir):
             yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
-        if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
+        if _sends_softly(scenario.air):
             yield SofterShares()
         yield Antennas(
             gain=self._antenna_gain(system),
@@ -176,12 +181,23 @@ class _ImpairedAir(IdealAir):
             magnitude = draw_magnitude(scenario.radio, gain, workers, slots, source)
         if renewed is None and several:
             magnitude, antenna_gain = choose_antenna(scenario, magnitude, unfaded, slots, source)
-        reached = within_reach(scenario, magnitude, unfaded) if truncates(scenario) else None
+        truncates = scenario.air.truncation_db > -math.inf and fades(scenario)
+        reached = within_reach(scenario, magnitude, unfaded) if truncates else None
         return Channels(magnitude, antenna_gain, reached, weakest, replace(seats, magnitude=magnitude))
 
     def sent(self, setting: AirSetting, planned: SlotTensors, channels: Channels, slots: range) -> SlotTensors:
-        happens = impair(setting.scenario, channels.seats, planned.ratios, planned.power_watts, setting.radiated_share)
-        return replace(planned, **happens._asdict())
+        """Return what happens: who is absent has share and power 0, who sends more softly than planned a smaller share.
+
+        The power scale of the slot was set before anybody knew.
+        """
+        scenario, seats = setting.scenario, channels.seats
+        there = present(scenario, seats)
+        ratios, power_watts = planned.ratios * there, planned.power_watts * there
+        if _sends_softly(scenario.air):
+            possible = possible_power(scenario, power_watts, setting.radiated_share)
+            kept = (possible / power_watts).nan_to_num_(nan=0.0)
+            ratios, power_watts = ratios * kept.sqrt_(), possible
+        return replace(planned, ratios=ratios, power_watts=power_watts, gains=SeatGains(scenario=scenario, draws=seats))
 
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
@@ -260,3 +276,45 @@ def _largest_symbol(scenario: Scenario, signal: Signal) -> float:
     if signal.moments:
         return max(squared_norm, signal.label_weight * math.sqrt(squared_norm))
     return max(1.0 if sends_inputs_unchanged(workers) else math.sqrt(squared_norm), signal.label_weight)
+
+
+def _sends_softly(air: Air) -> bool:
+    """Return whether some worker may be unable to send with the power that it should."""
+    return air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm)
+
+
+def within_reach(scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor) -> torch.Tensor:
+    """Return which workers' fading abs(h)^2 / path_gain^2 is not below ``air.truncation_db``; slots x scheduled.
+
+    Truncated inversion (Goldsmith and Varaiya 1997, IEEE Trans. Inf. Theory 43(6); over the air Zhu, Wang and Huang
+    2020, IEEE Trans. Wireless Commun. 19(1)): the others stay silent, and the server, which knows them, does not lower
+    the power scale of a slot for them.
+
+    Fading is drawn for a seat, by a law that is the same for every worker, and compared with the worker's own mean. So
+    which seats are silent is independent of who sits in them, and a hidden schedule hides as before.
+    """
+    return (magnitude / path_gain).square() >= db_to_ratio(scenario.air.truncation_db)
+
+
+def present(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
+    """Return which scheduled workers are not absent; slots x scheduled."""
+    absent = scenario.air.absent
+    if not absent:
+        return torch.ones_like(draws.workers, dtype=torch.bool)
+    return draws.uniforms("absent")[:, :, 0] >= absent
+
+
+def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:
+    """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0; same shape.
+
+    The grid is P_max less whole steps of ``air.power_step_db``. What is radiated on average over a slot, P times
+    ``radiated_share``, must be at least ``air.min_power_dbm``, less attenuators. Nobody's data decide who is silent.
+    """
+    air, limit_watts = scenario.air, dbm_to_watts(scenario.radio.max_power_dbm)
+    possible = power_watts
+    if air.power_step_db:
+        step = 10.0 ** (air.power_step_db / 10.0)
+        # A hair less than a whole number of steps is rounding.
+        steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
+        possible = torch.minimum(limit_watts * step**-steps, power_watts)
+    return possible * (possible * radiated_share >= dbm_to_watts(air.lowest_power_dbm))
