@@ -254,7 +254,8 @@ def test_somebody_softer_in_a_seat_moves_no_more_than_a_removal_or_a_replacement
 def test_loud_transmitters_exceed_their_limit_at_an_eavesdropper() -> None:
     sensitivity = Sensitivity(removal=1.0, replacement=1.0)
     loud = IRIS.with_overrides("air.amplitude_error_db=3")
-    soft, full = (planned_design(loud, sensitivity, received_watts=watts, floor=1e-9) for watts in (1e-12, 1.0))
+    soft, full = (planned_design(loud, sensitivity, received_watts=watts) for watts in (1e-12, 1.0))
+    soft, full = (each.stating(replace(each.fact(facts.Transmitters), weakest_gain=1e-9)) for each in (soft, full))
     assert soft.sent_watts[0] == pytest.approx(1e-3 * 10**0.3)
     assert full.sent_watts[0] == pytest.approx(10**-0.7 * 10**0.3)  # 23 dBm
     tally = rehearse(loud, 4, 3)
@@ -270,8 +271,8 @@ def test_loud_transmitters_exceed_their_limit_at_an_eavesdropper() -> None:
 
 def test_gains_below_one_do_not_make_what_is_sent_seem_less() -> None:
     """Slots in which all channels fade by 6 dB while the power stays: sent is four times what is received tells."""
-    design = planned_design(IRIS, Sensitivity(removal=1.0, replacement=1.0), received_watts=1e-12, floor=1e-9)
-    design = design.stating(replace(design.fact(facts.Transmitters), excess=4.0))
+    design = planned_design(IRIS, Sensitivity(removal=1.0, replacement=1.0), received_watts=1e-12)
+    design = design.stating(replace(design.fact(facts.Transmitters), excess=4.0, weakest_gain=1e-9))
     assert design.sent_watts[0] == pytest.approx(4e-3)
 
 

@@ -205,43 +205,39 @@ class System:
     @property
     def slot_seconds(self) -> float:
         """How long a slot lasts: tau, or what all that is sent in it needs where that is longer."""
-        seconds: float = self.link.slot_seconds(self)
-        return seconds
+        return float(self.link.slot_seconds(self))
 
     @property
     def joules_per_watt(self) -> float:
         """The energy that a worker spends in a slot per watt of P."""
-        joules: float = self.link.joules_per_watt(self)
-        return joules
+        return float(self.link.joules_per_watt(self))
 
     @property
     def strengths(self) -> tuple[float, ...]:
         """Of each kind of slot, over that of the scenario's own."""
         return (1.0, self.round_strength) if self.rounds else (1.0,)
 
-    def power_may_tell_schedule(self, received_watts: float, floor: float | None = None) -> bool:
+    def power_may_tell_schedule(self, received_watts: float) -> bool:
         """Return whether the power limit can bind in a slot, which makes its noise level depend on who was scheduled.
 
         What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
         """
         if not self.link.on_air:
             return False
-        policy, weakest = self.scenario.mixing.power_policy, self.floor if floor is None else floor
-        if policy.follows_channels or weakest == 0.0:
+        policy = self.scenario.mixing.power_policy
+        if policy.follows_channels or self.floor == 0.0:
             return True
+        largest_watts = policy.largest_received_watts(self.scenario, received_watts)
         limit_watts = dbm_to_watts(self.scenario.radio.max_power_dbm)
-        return bool(
-            max(self.strengths) * policy.largest_received_watts(self.scenario, received_watts) / weakest > limit_watts
-        )
+        return bool(max(self.strengths) * largest_watts / self.floor > limit_watts)
 
-    def design(self, received_watts: float, floor: float | None = None) -> Design:
+    def design(self, received_watts: float) -> Design:
         """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
 
-        The bound on how much more strongly a worker may be received is in it. ``floor`` may be another than the
-        system's.
+        The bound on how much more strongly a worker may be received is in it.
         """
-        scenario, radio = self.scenario, self.scenario.radio
-        stated = tuple(self._facts(received_watts, self.floor if floor is None else floor))
+        scenario, radio, most = self.scenario, self.scenario.radio, self.scenario.radio.max_participations
+        stated = tuple(self._facts(received_watts))
         air = next((each for each in stated if isinstance(each, facts.ImperfectAir)), facts.ImperfectAir())
         bounds = air.of_kinds(len(self.strengths))
         return Design(
@@ -253,22 +249,22 @@ class System:
             counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
             noise_watts=assumed_noise_watts(scenario),
-            max_participations=radio.max_participations,
-            slots_per_round=round_length_of(scenario),
+            max_participations=most,
+            slots_per_round=slots_per_round(radio.slots, most) if most else 0,
             sampling=radio.schedule_kind.sampling,
             facts=stated,
         )
 
-    def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
+    def _facts(self, received_watts: float) -> Iterator[facts.Fact]:
         """Yield what each stage says of privacy: power, air, noise, ratios, schedule, transmitters."""
         scenario, radio = self.scenario, self.scenario.radio
-        if self.power_may_tell_schedule(received_watts, floor):
+        if self.power_may_tell_schedule(received_watts):
             yield facts.PowerTells()
         yield from self.air.facts(self)
         yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
         yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
-        yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
+        yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
         """Return what noise says of slots of both kinds: of sums of integers, the coarser and longer of each."""
@@ -285,23 +281,15 @@ def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensit
     return System.of(scenario, input_dim, label_dim).sensitivity
 
 
-def planned_design(
-    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float, floor: float | None = None
-) -> Design:
+def planned_design(scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float) -> Design:
     """Return the scenario as equal slots; see ``System.design``."""
-    return System.moving(scenario, sensitivity).design(received_watts, floor)
+    return System.moving(scenario, sensitivity).design(received_watts)
 
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
     adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(best_power_gain, scenario))
     return adversary
-
-
-def round_length_of(scenario: Scenario) -> int:
-    """Return the length of the rounds in which no worker sends twice; 0 without a limit on participations."""
-    radio = scenario.radio
-    return slots_per_round(radio.slots, radio.max_participations) if radio.max_participations else 0
 
 
 def assumed_noise_watts(scenario: Scenario) -> float:

@@ -17,7 +17,6 @@ import numpy as np
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.facts import COMPOSED_SHARE
@@ -123,10 +122,9 @@ def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[s
             'no ledger can check it before; use mixing.power = "dp" or "fixed"'
         )
     distance_metres = placed_distances(scenario)
-    system = System.of(scenario, input_dim, label_dim)
+    system = System.of(scenario, input_dim, label_dim, distance_metres)
     asked_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
-    received_watts = policy.largest_received_watts(scenario, asked_watts)
-    design = system.design(received_watts, weakest_gain(scenario.met, distance_metres))
+    design = system.design(policy.largest_received_watts(scenario, asked_watts))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     return losses_of(scenario, design, plan_centring(scenario, averaged, distance_metres))
 
