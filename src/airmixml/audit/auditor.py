@@ -11,11 +11,10 @@ from typing import Final
 
 from airmixml.arrays import Doubles
 from airmixml.attacks.claimed_epsilons import claims_of
-from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult
-from airmixml.audit.noise_check import CHECKS, NoiseCheck
-from airmixml.audit.noise_of_runs import check_noise, check_rounds_noise
+from airmixml.audit.isolating_listener import check_added_noise
+from airmixml.audit.noise_check import CHECKS, NoiseCheck, check_noise, check_rounds_noise
 from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
