@@ -25,9 +25,8 @@ from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.inference import FALSE_POSITIVES
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.measured import Findings, Measured, counted
+from airmixml.attacks.measured import FALSE_POSITIVES, Findings, Measured, counted
 from airmixml.attacks.rounds import Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.target import Heard, Outcome, ServerView, Target, not_overheard

@@ -24,8 +24,8 @@ from scipy.sparse.linalg import cg
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
-from airmixml.attacks.inference import Scores, identified, link
 from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
+from airmixml.attacks.measured import Scores, identified, link
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.inference import Scores
+from airmixml.attacks.measured import Scores
 from airmixml.attacks.sample_symbols import (
     NUMBERS_AT_ONCE,
     InnerProducts,

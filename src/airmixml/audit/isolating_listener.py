@@ -17,7 +17,8 @@ and between slots:
   here, and masks that come again in another slot. A residue is uniform, and taken for the normal number of the same
   probability.
 
-Without masks the worker's own noise is measured alone."""
+Without masks the worker's own noise is measured alone.
+"""
 
 import math
 from collections.abc import Callable

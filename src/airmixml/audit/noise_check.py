@@ -5,7 +5,8 @@ as every other, on their own data, and what they add to their clean mixtures in 
 tell little, so runs with the seeds that follow are added until there are enough numbers or runs.
 
 z = (received - clean) over the stated deviation, that of the receiver's noise with what workers bring, must be
-independent standard normal numbers. Noise that is stronger than stated is no fault."""
+independent standard normal numbers. Noise that is stronger than stated is no fault.
+"""
 
 import math
 from collections.abc import Iterator

@@ -49,8 +49,6 @@ from airmixml.workers.population import planned_holding
 if TYPE_CHECKING:
     from airmixml.radio.tally import Tally  # which needs torch
 
-_CURVE_POINTS: Final = 7
-_CURVE_DECADES: Final = 2.0
 _UNIT: Final = "one worker; a person whose data are on several workers is protected less"
 
 
@@ -350,34 +348,3 @@ def account_numbers(
         in_watts=False,
     ).ask(ACCOUNTANTS.names)
     return replace(account, what_if=better_receivers(account.statements))
-
-
-def epsilon_curves(
-    account: Account, *, progress: Progress = silent
-) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
-    """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
-
-    Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
-    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
-    """
-    longest = max(account.design.slots, 2)
-    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
-    pairs: list[tuple[Adversary, str]] = []
-    for each in account.adversaries:  # every accountant against the release, and the tightest one against the others
-        stated = [statement for statement in account.statements if statement.adversary == each.name]
-        if each.name != "release":
-            stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
-        pairs += [(each, statement.accountant) for statement in stated]
-    curves: dict[tuple[str, str], list[float]] = {}
-    for done, count in enumerate(slots.tolist()):
-        progress("epsilon against slots", done, len(slots))
-        for adversary, accountant in pairs:
-            value = account.epsilon_after(count, adversary, accountant)
-            curves.setdefault((adversary.name, accountant), []).append(value)
-    progress("epsilon against slots", len(slots), len(slots))
-    own = slots.tolist().index(account.design.slots)
-    for stated_one in account.statements:
-        curve = curves.get((stated_one.adversary, stated_one.accountant), [])
-        if curve and not math.isclose(curve[own], stated_one.epsilon, rel_tol=1e-3):
-            curve[:] = [stated_one.epsilon if place == own else math.nan for place in range(len(curve))]
-    return slots.tolist(), curves

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.expected_signal import ExpectedSignal, InputMoments
-from airmixml.planning.mask_plan import plan_masks
-from airmixml.planning.planned import Plan
-from airmixml.planning.recommend import Recommendation, changed_keys, sent_at_once
-from airmixml.planning.sizing import Sizing
+from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
+from airmixml.planning.sizing import Sizing, plan_masks
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
