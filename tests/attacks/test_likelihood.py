@@ -27,7 +27,7 @@ from airmixml.attacks.likelihood import (
 )
 from airmixml.attacks.measured import count_loudest
 from airmixml.attacks.sample_symbols import Layout, Moments
-from airmixml.attacks.target import rows_of_classes, slots_kept
+from airmixml.attacks.watched import rows_of_classes, slots_kept
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 

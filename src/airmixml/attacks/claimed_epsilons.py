@@ -10,9 +10,9 @@ import numpy as np
 
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, Question, state_privacy
-from airmixml.privacy.statements import with_any_schedule
-from airmixml.radio.centring import CentringSlot, with_centring
+from airmixml.planning.account import state_slots
+from airmixml.privacy import Design, Question
+from airmixml.radio.centring import CentringSlot
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
@@ -42,19 +42,13 @@ def claims_of(
     """Return what each accountant claims of the slots of a design, and of the slot for a mean where one is given."""
     whom, claims = adversary_named(adversary, scenario), []
     for name in accountants:
-        epsilon = None
+        asked = Question(adversary=whom, accountant=name, adjacency=adjacency, delta=delta)
         try:
-            why = Question(adversary=whom, accountant=name, adjacency=adjacency, delta=delta).refusal(design)
-            if not why:
-                stated = state_privacy(design, whom, name, adjacency=adjacency, delta=delta)
-                if centring is None:
-                    stated = with_any_schedule(stated, design, whom)
-                else:
-                    stated = with_centring(stated, centring)
-                finite = math.isfinite(stated.epsilon)
-                epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
+            stated = state_slots(asked, design, centring)
+            finite = math.isfinite(stated.epsilon)
+            epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
         except PrivacyError as problem:
-            why = str(problem)
+            epsilon, why = None, str(problem)
         claims.append(Claim(accountant=name, epsilon=epsilon, why=why))
     return claims
 

@@ -37,7 +37,7 @@ from airmixml.attacks.sample_symbols import (
     blocks_of,
     times,
 )
-from airmixml.attacks.target import ServerView
+from airmixml.attacks.watched import ServerView
 from airmixml.data import LabelCode
 from airmixml.scenario import Speed
 from airmixml.workers import Signal

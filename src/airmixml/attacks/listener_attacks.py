@@ -41,7 +41,8 @@ from airmixml.attacks.measured import (
     told_apart,
 )
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
+from airmixml.attacks.target import Outcome, Target, no_sample, not_overheard
+from airmixml.attacks.watched import ServerView
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams

@@ -52,6 +52,21 @@ if TYPE_CHECKING:
 _UNIT: Final = "one worker; a person whose data are on several workers is protected less"
 
 
+def state_slots(
+    asked: Question, design: Design, centring: CentringSlot | None = None, *, better: bool = False
+) -> PrivacyStatement:
+    """Return what is certified of a design with the slot for a mean, or without one before any draw too.
+
+    A PrivacyError says what the accountant cannot treat. ``better`` is that of ``state_privacy``.
+    """
+    if why := asked.refusal(design):
+        raise PrivacyError(why)
+    stated = state_privacy(
+        design, asked.adversary, asked.accountant, adjacency=asked.adjacency, delta=asked.delta, better=better
+    )
+    return with_any_schedule(stated, design, asked.adversary) if centring is None else with_centring(stated, centring)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """One design under every accountant and adversary."""
@@ -81,21 +96,11 @@ class Account:
         """Fill in what these accountants state about every adversary, or why they state nothing."""
         for adversary, accountant in product(self.adversaries, accountants):
             try:
-                self._ask(adversary, accountant)
+                asked, better = self._question(adversary, accountant), (adversary.name, accountant) == self.target
+                self.statements.append(state_slots(asked, self.design, self.centring, better=better))
             except PrivacyError as problem:
                 self.refusals[adversary.name, accountant] = str(problem)
         return self
-
-    def _ask(self, adversary: Adversary, accountant: str) -> None:
-        if why := self._question(adversary, accountant).refusal(self.design):
-            raise PrivacyError(why)
-        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
-        asked["better"] = (adversary.name, accountant) == self.target
-        stated = state_privacy(self.design, adversary, accountant, **asked)
-        if self.centring is None:
-            self.statements.append(with_any_schedule(stated, self.design, adversary))
-        else:
-            self.statements.append(with_centring(stated, self.centring))
 
     def _question(self, adversary: Adversary, accountant: str) -> Question:
         return Question(adversary=adversary, accountant=accountant, adjacency=self.adjacency, delta=self.slots_delta)
