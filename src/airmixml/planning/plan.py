@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.account import state_slots
-from airmixml.planning.expected_signal import ExpectedSignal, InputMoments
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
-from airmixml.planning.sizing import Sizing, plan_masks
+from airmixml.planning.sizing import ExpectedSignal, Sizing, plan_masks
 from airmixml.privacy import Design, facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of

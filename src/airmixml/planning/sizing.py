@@ -1,8 +1,15 @@
-"""What a plan derives of a scenario once, what the air leaves of a slot, and what workers that hide themselves add.
+"""What a plan derives of a scenario once: what the air leaves of a slot, what hidden workers add, and what arrives.
 
 Between two resynchronisations phases drift apart. The longer a block, the less of the sum is left at its end: the mean
-gain of the workers falls, and the noise stays. An air that never resynchronises within a slot bounds its length. Of
-noise and masks there is how much they leave in the sum, and what each assumption costs.
+gain of the workers falls, and the noise stays. An air that never resynchronises within a slot bounds its length.
+
+Of noise and masks there is how much they leave in the sum, and what each assumption costs.
+
+Before any data are seen, the energy of a slot's mixture is an expectation. Of an encoded input x = (a u, c C) the
+features u are taken as uncorrelated and equally spread, and c C is the constant that the encoder appends;
+a^2 = 1 - c^2. A slot adds up q_i v_i of independent workers, so its expected energy is
+((sum q)^2 - sum q^2) ||E v||^2 + (sum q^2) E ||v||^2. Real features are correlated: of moments that makes the true
+energy larger than this, never smaller.
 """
 
 from __future__ import annotations
@@ -12,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
@@ -19,6 +27,7 @@ from airmixml.errors import AirMixError
 from airmixml.impairments.fading import path_gain, silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.radio.masking import (
     above_thermal_db_of,
     enough_absent,
@@ -33,9 +42,9 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import SYMBOLS_PER_SECOND
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 _SEATS: Final = 512
 _COLLUDING: Final = (0.01, 0.1, 0.3)
@@ -201,3 +210,53 @@ def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:
             noise_db = None
         found.append({"name": name, "override": override, "noise_db": noise_db})
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedSignal:
+    """Energies per symbol of what one worker sends, and of its mean over all workers."""
+
+    input_energy: float  # E ||v||^2 of the input symbols, over their number
+    input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
+    label_energy: float  # the same for the label symbols
+    label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+
+    @classmethod
+    def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
+        """Return the energies for inputs in [0, 1] of that mean and deviation, as the workers encode and send them."""
+        numbers = signal.features - (1 if workers.constant else 0)
+        encoded = moments.encoded(workers, numbers)
+        mean, deviation = encoded.mean, encoded.deviation
+        share, constant = 1.0 - workers.constant**2, (workers.constant * workers.clip_norm) ** 2
+        squared_mean = share * numbers * mean**2 + constant
+        variance = share * deviation**2  # of one feature
+        squared_norm = squared_mean + numbers * variance
+        weight, mean_share = signal.label_weight**2, 0.0 if signal.centred_labels else 1.0 / signal.classes
+        if not signal.moments:
+            return cls(
+                input_energy=squared_norm / signal.input_symbols,
+                input_mean_energy=squared_mean / signal.input_symbols,
+                label_energy=weight / signal.classes,
+                label_mean_energy=weight * mean_share / signal.classes,
+            )
+        # tr M^2 of M = E x x^T: the mean's own product, what it shares with the features, and the features' spread.
+        spread = numbers * variance**2 + 2.0 * variance * share * numbers * mean**2
+        return cls(
+            input_energy=squared_norm**2 / signal.input_symbols,
+            input_mean_energy=(squared_mean**2 + spread) / signal.input_symbols,
+            label_energy=weight * squared_norm / signal.label_symbols,
+            label_mean_energy=weight * squared_mean * mean_share / signal.label_symbols,
+        )
+
+    def of_inputs(self, ratios: Doubles) -> Doubles:
+        """Return the expected square of an input symbol of each slot's mixture; ratios are slots x scheduled."""
+        return self._mixed(ratios, self.input_energy, self.input_mean_energy)
+
+    def of_labels(self, ratios: Doubles) -> Doubles:
+        """Return the expected square of a label symbol of each slot's mixture; ratios are slots x scheduled."""
+        return self._mixed(ratios, self.label_energy, self.label_mean_energy)
+
+    def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
+        """Return the energy of sum q_i v_i of independent workers."""
+        total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
+        return np.asarray((total - squares) * mean_energy + squares * energy)
