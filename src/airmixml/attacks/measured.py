@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, hypergeom, rankdata
+from scipy.stats import binom, hypergeom, norm, rankdata
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
@@ -84,8 +84,6 @@ class Measured:
     def p_value_beyond(self, limit: float) -> float:
         """Return the p-value of the rate where the true one is at most that limit."""
         if self.deviation:
-            from scipy.stats import norm  # here and below: it takes a while to import, and pages need none
-
             return float(norm.sf((self.rate - limit) / self.deviation))
         return tail(self.rate, self.trials, limit)
 
@@ -96,8 +94,6 @@ def _percent(rate: float) -> str:
 
 def tail(rate: float, trials: int, chance: float) -> float:
     """Return the probability of such a share of right ones or more in so many trials, rounded down to whole ones."""
-    from scipy.stats import binom
-
     return float(binom.sf(math.floor(rate * trials + 1e-9) - 1, trials, min(1.0, chance))) if trials else 1.0
 
 
@@ -112,8 +108,6 @@ def told_apart(auc: float, deviation: float, methods: int, *, alike: bool) -> Me
 
     ``alike``: both are drawn alike (one random split), so that without a leak their order is random.
     """
-    from scipy.stats import norm
-
     nobody = 0.5 if alike else 0.5 + _OTHER_SAMPLES_AUC
     return Measured(
         what="tells who took part (AUC)",
@@ -132,8 +126,6 @@ def detected(rate: float, held: int, decoys: int, alarms: float, methods: int, *
     Were the order of all random, the first h + r of them would hold no more than r decoys with a hypergeometric
     probability; a guess passes as often as a decoy beyond those that set the threshold.
     """
-    from scipy.stats import hypergeom
-
     passing = int(alarms * decoys)
     guessing, found = (passing + 1) / (decoys + 1), math.floor(rate * held + 1e-9)
     p_value = 1.0
