@@ -25,7 +25,7 @@ import numpy as np
 from airmixml import Scenario, __version__
 from airmixml.edge import learn
 from airmixml.errors import AirMixError
-from airmixml.planning.recommend import changed_keys, sent_at_once
+from airmixml.planning.planned import changed_keys, sent_at_once
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 from results_file import show_and_write

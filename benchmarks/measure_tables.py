@@ -28,7 +28,7 @@ from airmixml import Scenario, __version__
 from airmixml.compare import Work, load_methods
 from airmixml.data import known_dataset
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, finish_axis, new_figure, save_figure
-from airmixml.planning.expected_signal import InputMoments
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.workers import encoded_dim, settle
 from doc_tables import Table, markdown, with_tables

@@ -15,7 +15,7 @@ from airmixml.attacks import Target, watch
 from airmixml.attacks.informed import Candidates, server_precision
 from airmixml.attacks.inversion import Inversion
 from airmixml.attacks.run_attacks import run_attacks
-from airmixml.attacks.target import ServerView
+from airmixml.attacks.watched import ServerView
 from airmixml.edge import learn
 from airmixml.radio.transmission import RoundsOnAir
 from airmixml.registries import ATTACKS

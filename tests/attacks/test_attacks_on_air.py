@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from airmixml.attacks.eavesdropper import Listener, overhear_chapters
-from airmixml.attacks.target import watch
+from airmixml.attacks.watched import watch
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

@@ -11,7 +11,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.attacks import attack
 from airmixml.attacks.isolating_listener import isolated_precision
-from airmixml.attacks.target import watch
+from airmixml.attacks.watched import watch
 
 FEW = (
     *("workers.count=60", "workers.train_samples=60", "radio.scheduled=60", "workers.holding=dealt"),

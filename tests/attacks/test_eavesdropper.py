@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overhear_chapters
-from airmixml.attacks.target import watch
+from airmixml.attacks.watched import watch
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.randomness.slot_words import slot_words, uniforms
 from airmixml.scenario import Scenario

@@ -14,9 +14,9 @@ from levels_for_tests import level_of
 
 from airmixml.attacks import Target, attack, choose_parts, eavesdropper, watch
 from airmixml.attacks.eavesdropper import Listener, OverheardNoise, overhear_chapters, turned_by
-from airmixml.attacks.inference import area_under_curve
 from airmixml.attacks.isolating_listener import EVERYONE, alone, inverse_form, isolated_precision
 from airmixml.attacks.listener_attacks import EAVESDROPPER
+from airmixml.attacks.measured import area_under_curve
 from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import Masking, masking_of

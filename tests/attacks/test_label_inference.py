@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from airmixml.attacks.inference import infer_labels
+from airmixml.attacks.measured import infer_labels
 
 SHARES = np.array([0.5, 0.3, 0.2])
 

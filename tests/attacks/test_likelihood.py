@@ -12,7 +12,6 @@ from scipy.integrate import quad
 from scipy.special import i0
 from scipy.stats import hypergeom, multivariate_normal
 
-from airmixml.attacks.inference import count_loudest
 from airmixml.attacks.likelihood import (
     Amplitudes,
     ProductBackground,
@@ -26,8 +25,9 @@ from airmixml.attacks.likelihood import (
     score,
     strongest_workers,
 )
+from airmixml.attacks.measured import count_loudest
 from airmixml.attacks.sample_symbols import Layout, Moments
-from airmixml.attacks.target import rows_of_classes, slots_kept
+from airmixml.attacks.watched import rows_of_classes, slots_kept
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 

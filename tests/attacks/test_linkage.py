@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from airmixml.attacks.inference import Scores, area_under_curve, hit_rate, link
+from airmixml.attacks.measured import Scores, area_under_curve, hit_rate, link
 from airmixml.errors import ScenarioError
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -14,7 +14,8 @@ from scipy.stats import mannwhitneyu
 
 from airmixml.attacks.eavesdropper import overhear
 from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, PublicSamples, candidates_of
-from airmixml.attacks.target import Outcome, Target, watch
+from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.watched import watch
 from airmixml.scenario import Scenario
 from airmixml.workers import settle
 

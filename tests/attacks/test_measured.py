@@ -8,8 +8,17 @@ from numpy.random import Generator
 from scipy.stats import mannwhitneyu
 
 from airmixml.arrays import Doubles
-from airmixml.attacks.inference import FALSE_POSITIVES, Scores, link
-from airmixml.attacks.measured import FALSE_ALARMS, Measured, beyond_chance, counted, detected, told_apart
+from airmixml.attacks.measured import (
+    FALSE_ALARMS,
+    FALSE_POSITIVES,
+    Measured,
+    Scores,
+    beyond_chance,
+    counted,
+    detected,
+    link,
+    told_apart,
+)
 from airmixml.attacks.server_attacks import explained_by_chance, explained_share
 
 COMMANDS = 2000

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.inference import Linkage, link
 from airmixml.attacks.listener_attacks import score_neighbours, whitening_of
+from airmixml.attacks.measured import Linkage, link
 
 
 def samples_of(count: int, d: int, seed: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ from airmixml.attacks.server_attacks import (
     peak_signal_to_noise_db,
     reconstruct,
 )
-from airmixml.attacks.target import ServerView, watch
+from airmixml.attacks.watched import ServerView, watch
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 

@@ -17,9 +17,17 @@ from levels_for_tests import level_of
 
 from airmixml.attacks import AttackResult, attack, choose_parts
 from airmixml.attacks.attack_page import attack_page
-from airmixml.attacks.inference import Identified, LabelInference, Linkage
 from airmixml.attacks.listener_attacks import ListenerFindings
-from airmixml.attacks.measured import GRADES, Findings, counted, grade_of, naming_bound
+from airmixml.attacks.measured import (
+    GRADES,
+    Findings,
+    Identified,
+    LabelInference,
+    Linkage,
+    counted,
+    grade_of,
+    naming_bound,
+)
 from airmixml.attacks.result import Found
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.server_attacks import ServerFindings

@@ -12,9 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import Audit, AuditSettings, fault_named, noise_of_runs
-from airmixml.audit.added_noise import FormedMasks, check_added_noise
-from airmixml.audit.isolating_listener import draw_honest, isolating_trials
+from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
+from airmixml.audit.isolating_listener import FormedMasks, check_added_noise, draw_honest, isolating_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.masks import expansion
 from airmixml.masks.graph import draw_graph, most_absent_neighbours, who_is_left
@@ -143,7 +142,7 @@ def test_masks_that_are_alike_in_all_slots_in_the_real_code(monkeypatch: pytest.
 def test_sums_are_hidden_by_what_workers_bring(
     adversary: str, audited: Audited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise_of_runs, "_ENOUGH_NUMBERS", 900)
+    monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 900)
     sound = audited("trustless-iris", *FEW, adversary=adversary)
     assert not sound.caught
     assert sound.noise_checks[0].deviation == pytest.approx(1.0, abs=0.14)  # 900 numbers: within 6 of 2.4 %

@@ -12,9 +12,9 @@ from scipy.special import ive
 from scipy.stats import chi2
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import Audit, AuditSettings, fault_named, noise_of_runs
-from airmixml.audit.added_noise import check_added_noise
+from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.faults import SOUND
+from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.known_schedule import heard_noise, known_schedule_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting
@@ -77,7 +77,7 @@ def test_scores_differ_as_the_norm_over_the_noise() -> None:
 
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_of_runs, "_ENOUGH_NUMBERS", 900)
+    monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 900)
 
 
 @pytest.mark.parametrize("adversary", ["server", "release", "everyone"])

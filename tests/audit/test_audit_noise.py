@@ -12,7 +12,7 @@ import torch
 from scipy.stats import chi2
 from verdicts_for_tests import verdict_of
 
-from airmixml.audit import Audit, noise_of_runs
+from airmixml.audit import Audit, noise_check
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.radio import air, draws, mixtures
@@ -105,14 +105,14 @@ def test_one_slot_of_broken_noise(name: str, audited: Audited, monkeypatch: pyte
 
 @pytest.mark.parametrize("seed", [1000, 2**63 - 3])
 def test_runs_begin_with_the_audited_seed(seed: int, audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_of_runs, "_ENOUGH_NUMBERS", 300)
-    seeds, real = [], noise_of_runs.deploy
+    monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 300)
+    seeds, real = [], noise_check.deploy
 
     def deploy(workers: Any, samples: int, streams: Streams) -> Any:
         seeds.append(streams.seed)
         return real(workers, samples, streams)
 
-    monkeypatch.setattr(noise_of_runs, "deploy", deploy)
+    monkeypatch.setattr(noise_check, "deploy", deploy)
     check = audited("private-iris", f"seed={seed}", adversary="server", **FEW).noise_checks[0]
     assert seeds == [(seed + run) % 2**63 for run in range(10)]
     assert check.passed is True

@@ -230,8 +230,8 @@ def test_mistakes_from_python(options: dict[str, Any], line: str, tmp_path: Path
 
 
 def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airmixml.attacks.claimed_epsilons import Claim
     from airmixml.audit import auditor
+    from airmixml.audit.claims_and_bounds import Claim
 
     nothing = [Claim(accountant="pld", epsilon=None, why="no finite epsilon holds")]
     monkeypatch.setattr(auditor, "claims_of", lambda *_arguments, **_options: nothing)

@@ -10,7 +10,7 @@ import pytest
 from airmixml import Scenario, run, simulate, train
 from airmixml.notebook import html_facts, html_lines, html_table
 from airmixml.planning.account import account_scenario
-from airmixml.planning.expected_signal import InputMoments
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.runs.pictures import draw_statements, run_figure
 

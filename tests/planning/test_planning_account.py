@@ -12,8 +12,8 @@ import scipy.stats
 
 from airmixml import PrivacyError, Scenario, ScenarioError, workers
 from airmixml.edge import simulate
-from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
-from airmixml.planning.account_page import account_page
+from airmixml.planning.account import Account, account_numbers, account_scenario
+from airmixml.planning.account_page import account_page, epsilon_curves
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import gaussian_epsilon, participation_bound
 from airmixml.privacy.gaussian import gaussian_mu

@@ -8,7 +8,7 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.planning.account import account_scenario
-from airmixml.planning.expected_signal import InputMoments
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.plan import make_plan
 from airmixml.planning.planned import Plan
 from airmixml.privacy.gaussian import gaussian_mu

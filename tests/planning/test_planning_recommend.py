@@ -11,7 +11,7 @@ from airmixml.cli.plan import with_set
 from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn
 from airmixml.planning import InputMoments, draw_plan, make_plan
-from airmixml.planning.recommend import sent_at_once
+from airmixml.planning.planned import sent_at_once
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 

@@ -13,7 +13,8 @@ import pytest
 from airmixml import Scenario
 from airmixml.errors import PluginError
 from airmixml.output.figures import accountant_colour
-from airmixml.planning.account import account_scenario, epsilon_curves
+from airmixml.planning.account import account_scenario
+from airmixml.planning.account_page import epsilon_curves
 from airmixml.privacy import Accountant, Adversary, Design, GaussianSlots, Server
 from airmixml.privacy.gaussian import accountant_named
 from airmixml.radio.system import adversary_named

@@ -21,8 +21,17 @@ from airmixml import Scenario
 from airmixml.output.tables import Table
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.grid_sweep import SIMULATION_NOTE
-from airmixml.sweeps.sweep_page import drawn_metric, picture_note, sweep_figure, sweep_table, write_sweep
-from airmixml.sweeps.swept import Swept, SweptRow, metric_text, summarise
+from airmixml.sweeps.sweep_page import (
+    Swept,
+    SweptRow,
+    drawn_metric,
+    metric_text,
+    picture_note,
+    summarise,
+    sweep_figure,
+    sweep_table,
+    write_sweep,
+)
 
 METRICS = ("accuracy.final", "energy_joules", "snr_db", "grade")
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from airmixml.attacks.result import AttackResult
     from airmixml.attacks.run_attacks import attack, choose_parts
     from airmixml.attacks.server_attacks import reconstruct
-    from airmixml.attacks.target import Attack, Outcome, Target, watch
+    from airmixml.attacks.target import Attack, Outcome, Target
+    from airmixml.attacks.watched import watch
 
 __all__ = [
     "Attack",

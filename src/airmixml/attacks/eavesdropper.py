@@ -30,7 +30,7 @@ import torch
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
-from airmixml.attacks.target import Heard, ServerView, rows_of_classes, slots_kept
+from airmixml.attacks.watched import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing, path_gain
 from airmixml.impairments.frame import frame_of

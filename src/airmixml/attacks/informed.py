@@ -7,7 +7,7 @@ Gaussian noise of variance s_t^2 everything that is left to know is
     z = sum_t a_t y_t / s_t^2 / A^2 = v + noise of variance 1 / A^2 on every symbol,    A^2 = sum_t a_t^2 / s_t^2,
 
 so that an adversary is its precision A^2. Rounds of gradients are more slots, each with a vector of its own
-(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest candidate has the largest
+(``watched``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest candidate has the largest
 <z, v_c> - |v_c|^2 / 2: no attack names more. Only products of noise and candidates are drawn, which have the covariance
 <v_c, v_c'> / A^2. A sample is told from silence by mu = A |v|.
 
@@ -25,12 +25,11 @@ from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.inference import FALSE_POSITIVES
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.measured import Findings, Measured, counted
-from airmixml.attacks.rounds import Round
+from airmixml.attacks.measured import FALSE_POSITIVES, Findings, Measured, counted
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Heard, Outcome, ServerView, Target, not_overheard
+from airmixml.attacks.target import Outcome, Target, not_overheard
+from airmixml.attacks.watched import Heard, Round, ServerView
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared

@@ -19,9 +19,9 @@ from scipy.optimize import minimize
 from airmixml.arrays import Doubles
 from airmixml.attacks.informed import LARGEST_PRECISION, Precision, precisions_of, server_precision
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.rounds import Round
 from airmixml.attacks.server_attacks import Reconstruction, ServerFindings, principal_directions, recognise
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
+from airmixml.attacks.target import Outcome, Target, no_sample
+from airmixml.attacks.watched import Round, ServerView
 from airmixml.scenario import Scenario
 
 _CHAPTER: Final = 10**9 + 4  # far beyond the chapters of slots

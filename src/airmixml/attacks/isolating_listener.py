@@ -24,10 +24,11 @@ from scipy.sparse.linalg import cg
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
-from airmixml.attacks.inference import Scores, identified, link
 from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
+from airmixml.attacks.measured import Scores, identified, link
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
-from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample
+from airmixml.attacks.target import Outcome, Target, no_sample
+from airmixml.attacks.watched import Heard, ServerView
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.inference import Scores
+from airmixml.attacks.measured import Scores
 from airmixml.attacks.sample_symbols import (
     NUMBERS_AT_ONCE,
     InnerProducts,
@@ -37,7 +37,7 @@ from airmixml.attacks.sample_symbols import (
     blocks_of,
     times,
 )
-from airmixml.attacks.target import ServerView
+from airmixml.attacks.watched import ServerView
 from airmixml.data import LabelCode
 from airmixml.scenario import Speed
 from airmixml.workers import Signal

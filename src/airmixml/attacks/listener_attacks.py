@@ -16,16 +16,6 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
-from airmixml.attacks.inference import (
-    FALSE_POSITIVES,
-    Identified,
-    Linkage,
-    Scores,
-    better_of,
-    count_loudest,
-    identified,
-    link,
-)
 from airmixml.attacks.likelihood import (
     Background,
     Received,
@@ -35,9 +25,24 @@ from airmixml.attacks.likelihood import (
     log_ratios_by_level,
     score,
 )
-from airmixml.attacks.measured import Findings, Measured, counted, detected, told_apart
+from airmixml.attacks.measured import (
+    FALSE_POSITIVES,
+    Findings,
+    Identified,
+    Linkage,
+    Measured,
+    Scores,
+    better_of,
+    count_loudest,
+    counted,
+    detected,
+    identified,
+    link,
+    told_apart,
+)
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
+from airmixml.attacks.target import Outcome, Target, no_sample, not_overheard
+from airmixml.attacks.watched import ServerView
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams

@@ -4,6 +4,7 @@ Tables and picture are files of one folder; an interrupted command resumes.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
@@ -15,15 +16,18 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.attacks.attack_page import attack_page, draw_attack
-from airmixml.attacks.claimed_epsilons import least_epsilons
 from airmixml.attacks.result import AttackResult, Found
 from airmixml.attacks.target import Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.planning.account import state_slots
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
+from airmixml.radio.privacy_target import target_question
+from airmixml.radio.system import adversary_named
+from airmixml.radio.tally import rehearse
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes
@@ -33,7 +37,7 @@ from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, 
 from airmixml.storage.study import Study
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
-from airmixml.workers import deploy, load_dataset, settle
+from airmixml.workers import Population, deploy, encoded_dim, load_dataset, settle
 
 _EXAMPLES: Final = 10
 # Against these every setting has a claim, whether they attack or not.
@@ -148,6 +152,36 @@ def run_attacks(scenario: Scenario, parts: Sequence[str], *, folder: Path, conte
             left_out={name: why for name, why in refused.items() if why},
             device=context.speed.device,
         )
+
+
+def least_epsilons(
+    scenario: Scenario, dataset: DataSet, population: Population, adversaries: Iterable[str]
+) -> dict[str, Any]:
+    """Return the least epsilons that the exact accountants certify against each adversary, for ``AttackResult``.
+
+    They are for the schedule that was drawn, and together with the slot that estimates a mean.
+    """
+    several_rows, asked = scenario.workers.several_rows, target_question(scenario)
+    dimensions = encoded_dim(scenario.workers, dataset.held_dim), dataset.label_dim
+    tally = rehearse(scenario, *dimensions, holding=None if several_rows else population.sample_index)
+    copies = int(np.bincount(population.sample_index).max())
+    worker: dict[str, float | None] = {}
+    by: dict[str, str] = {}
+    row: dict[str, float | None] = {}
+    for name in adversaries:
+        asked, least = replace(asked, adversary=adversary_named(name, scenario)), math.inf
+        worker[name], by[name], row[name] = None, "", None
+        for accountant in ("gdp",) if name == "server" or tally.design.schedule_told else ("gdp", "pld"):
+            with suppress(PrivacyError):
+                epsilon = state_slots(replace(asked, accountant=accountant), tally.design, tally.centring).epsilon
+                if epsilon < least:
+                    worker[name], by[name], least = epsilon, accountant, epsilon
+        if copies == 1 and not several_rows:
+            row[name] = worker[name]  # a row is a worker
+            continue
+        with suppress(PrivacyError):
+            row[name] = tally.privacy_of_a_row(copies, name).epsilon
+    return {"claimed": worker, "claimed_by": by, "claimed_per_row": row, "copies": copies}
 
 
 @dataclass(frozen=True)

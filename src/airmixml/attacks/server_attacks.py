@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles
-from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.least_squares import solve_least_squares
-from airmixml.attacks.measured import Findings, Measured, counted
-from airmixml.attacks.target import Decoder, Outcome, Reader, ServerView, Target, no_sample
+from airmixml.attacks.measured import Findings, LabelInference, Measured, counted, infer_labels
+from airmixml.attacks.target import Decoder, Outcome, Reader, Target, no_sample
+from airmixml.attacks.watched import ServerView
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent

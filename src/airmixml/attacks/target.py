@@ -1,8 +1,7 @@
 """What an attack is, and what it is given: one scenario, whose parts are made once, when the first attack asks.
 
-The edge server holds, after the last slot, every mixture, and who went into it with which share (``watch``). Attackers
-know samples of the same kind that are nobody's secret (the data set's test part). From them they learn how samples
-vary, how to turn an encoder's features back into samples, and how to read their class.
+Attackers know samples of the same kind that are nobody's secret (the data set's test part). From them they learn how
+samples vary, how to turn an encoder's features back into samples, and how to read their class.
 """
 
 from __future__ import annotations
@@ -15,31 +14,17 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.arrays import Integers, Singles
 from airmixml.attacks.measured import Findings
-from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
-from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
+from airmixml.attacks.watched import ServerView, watch
 from airmixml.data import DataSet
-from airmixml.devices import find_device, physical_memory_bytes
-from airmixml.edge.training import collector_for, solve_collected
-from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, SlotDraws
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.transmission import Transmission, open_air, run_here
 from airmixml.scenario import RunContext, Scenario, Workers
-from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
-from airmixml.workers import Signal, encoded_dim, load_dataset, sends_inputs_unchanged
+from airmixml.workers import load_dataset, sends_inputs_unchanged
 
-NUMBERS_KEPT: Final = 1 << 24
-_COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
-_BYTES_PER_SHARE: Final = 60
-_SLOTS_BY_CLASS: Final = 2000
 _SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no sample"
 _GRADIENTS: Final = "workers send gradients: what one sends is no sample, and follows from the model of its round"
 _RIDGE: Final = 1e-3
@@ -47,126 +32,6 @@ _HIDDEN_UNITS: Final = 256
 _READER_EPOCHS: Final = 12
 _READER_NOISE: Final = (0.15, 0.4)
 _FEW_SAMPLES: Final = 2000
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ServerView:
-    """All slots as the server sees them.
-
-    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
-    where the server divided by d, in the mean over the slot.
-    """
-
-    transmission: Transmission  # what was sent, with the data as they are sent and who holds which
-    layout: Layout  # which numbers of a worker are looked at
-    received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
-    symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
-    matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
-    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
-    rounds: tuple[Round, ...] = ()  # of gradients, which are not among the slots above
-
-    @cached_property
-    def released(self) -> torch.Tensor:
-        """Mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x inputs."""
-        signal = self.signal
-        if not signal.moments:
-            return self.received[:, : signal.features]
-        products = self.symbols[:, signal.input_symbols :] / signal.label_weight
-        return rows_of_classes(products, signal.features, signal.classes)
-
-    @property
-    def labels(self) -> torch.Tensor:
-        """Mixtures of labels; slots x classes, none of moments, which send no label by itself."""
-        signal = self.signal
-        return self.received[:, self.received.shape[1] if signal.moments else signal.features :] / signal.label_weight
-
-    @property
-    def scenario(self) -> Scenario:
-        return self.transmission.scenario
-
-    @property
-    def setting(self) -> AirSetting:
-        """What stays the same over all slots but rounds."""
-        data, population = self.dataset, self.transmission.population
-        return AirSetting.of(self.scenario, data.input_dim, data.label_dim, population.distance_metres)
-
-    @property
-    def numbers(self) -> range:
-        """Numbers of all slots but rounds."""
-        return range(sum(map(len, self.draws)))
-
-    @property
-    def weights(self) -> Doubles:
-        """1 / (variance of the noise on a symbol); shape slots."""
-        return self.matrix.weights
-
-    @property
-    def signal(self) -> Signal:
-        return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
-
-    @property
-    def dataset(self) -> DataSet:
-        return self.transmission.dataset
-
-    @property
-    def held_index(self) -> Integers:
-        """Row of the training pool that each worker holds; shape workers."""
-        return self.transmission.population.sample_index
-
-    def holders_of(self, rows: Integers) -> Integers:
-        """Return the first worker that holds each of these rows of the pool; shape rows."""
-        order = np.argsort(self.held_index, kind="stable")
-        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
-
-
-Heard = ServerView | Round
-"""Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
-
-
-def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
-    """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
-    context = context or RunContext()
-    require_classes(scenario.workers, "an attack", single_rows=False)
-    device, streams = find_device(context.speed.device), Streams(scenario.seed)
-    dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
-    # A constant is appended only once a private mean is known, so its place counts already here.
-    held_dim = dataset.held_dim or dataset.input_dim
-    signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
-    _check_memory(scenario, signal, device)
-    air = open_air([scenario], dataset, None, context)
-    received, whole, weights, draws = list[torch.Tensor](), list[torch.Tensor](), list[Doubles](), list[SlotDraws]()
-    kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), list[Round]()
-    if scenario.workers.sends == "gradients":  # all slots are rounds
-        on_air, layout = WatchedRounds.alone(air, context), Layout(signal)
-        rounds = on_air.watched()
-        transmission = on_air.transmission()
-    else:
-        layout = layout_of(signal, air.dataset, device)
-        collector = collector_for(scenario, air.dataset) if scenario.learner.rounds else None
-
-        def receive(_number: int, block: MixtureBlock) -> None:
-            received.append(layout.received(block))
-            if signal.moments and block.first_slot < kept:
-                symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
-                whole.append(symbols[: kept - block.first_slot].float())
-            if collector is not None:
-                collector.add(block.inputs, block.labels)
-            draws.append(as_heard(block))
-            weights.append(weights_of(block, scenario))
-
-        (transmission,) = run_here(air, receive, context)
-        if collector is not None:  # the models that were broadcast follow from what was received
-            rounds = WatchedRounds.of(transmission, context).watched(*solve_collected(transmission, collector))
-    everything = torch.cat(received) if received else torch.zeros((0, signal.features), device=device)
-    return ServerView(
-        transmission=transmission,
-        layout=layout,
-        received=everything,
-        symbols=torch.cat(whole) if whole else everything,
-        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate([np.zeros(0), *weights]), device),
-        draws=draws,
-        rounds=tuple(rounds),
-    )
 
 
 def no_sample(workers: Workers) -> str:
@@ -178,30 +43,6 @@ def not_overheard(scenario: Scenario) -> str:
     """Return why an eavesdropper is no adversary of its own: the bits that it receives are those of everyone."""
     real = scenario.privacy.noise_kind.real
     return "" if real else "workers send integers, of which an eavesdropper learns what everyone does"
-
-
-def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:
-    """Refuse what does not fit rather than be killed half-way."""
-    slots, workers, numbers = scenario.radio.slots, scenario.workers.count, numbers_in(signal)
-    on_device = 4 * numbers * (2 * slots + _COPIES * workers) + _BYTES_PER_SHARE * slots * scenario.seats
-    needs = [(on_device, torch.cuda.mem_get_info(device)[0], str(device))] if device.type == "cuda" else []
-    on_host = on_device if device.type == "cpu" else 4 * numbers * _COPIES * workers
-    for needed, available, place in [*needs, (on_host, physical_memory_bytes(), "this machine")]:
-        if needed > available:
-            raise ScenarioError(
-                f"radio.slots = {slots}: to attack all {workers} workers at once needs {needed / 1e9:.0f} GB of memory "
-                f"and {place} has {available / 1e9:.0f} GB; attack a run of fewer slots or workers"
-            )
-
-
-def slots_kept(slots: int, symbols: int) -> int:
-    """Return how many slots of so many symbols are looked at, since all are kept in memory; at least one."""
-    return max(1, min(slots, NUMBERS_KEPT // symbols))
-
-
-def rows_of_classes(labels: torch.Tensor, features: int, classes: int) -> torch.Tensor:
-    """Return products with labels (slots x features classes) as mixtures of each class; (slots classes) x features."""
-    return labels.reshape(-1, features, classes).transpose(1, 2).reshape(-1, features)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,17 +5,16 @@
 
 import json
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from airmixml.arrays import Doubles
-from airmixml.attacks.claimed_epsilons import claims_of
-from airmixml.audit.added_noise import check_added_noise
 from airmixml.audit.audit_page import audit_page, draw_audit
-from airmixml.audit.claims_and_bounds import Audit, AuditResult
-from airmixml.audit.noise_check import CHECKS, NoiseCheck
-from airmixml.audit.noise_of_runs import check_noise, check_rounds_noise
+from airmixml.audit.claims_and_bounds import Audit, AuditResult, claims_of
+from airmixml.audit.isolating_listener import check_added_noise
+from airmixml.audit.noise_check import CHECKS, NoiseCheck, check_noise, check_rounds_noise
 from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
@@ -25,7 +24,8 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import slots_target
+from airmixml.radio.privacy_target import target_question
+from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -58,7 +58,7 @@ class Auditor:
     ) -> None:
         self.scenario, self.dataset, self._settings = scenario, dataset, settings
         self._context, self._keeper = context or RunContext(), keeper or Keeper()
-        self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
+        self.adjacency = settings.neighbours(scenario)
         left, audited, rounds = 1.0 - settings.confidence, settings.audited(scenario), bool(scenario.learner.rounds)
         heard = {AUDITED[name].hears_sums for name in audited}
         checks = CHECKS * (len(heard) + (rounds and True in heard))  # of sums, and of what workers add
@@ -97,8 +97,8 @@ class Auditor:
             else:
                 noise = [check_added_noise(self._bench, worst, self._noise_failure)]
 
-        accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
-        about = self.scenario, whom.claimed(design), adversary, accountants
+        asked = target_question(self.scenario)
+        asked = replace(asked, adversary=adversary_named(adversary, self.scenario), adjacency=self.adjacency)
         notes = []
         if adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
@@ -109,10 +109,10 @@ class Auditor:
         return Audit(
             adversary=adversary,
             adjacency=self.adjacency,
-            delta=self.delta,
+            delta=asked.delta,
             confidence=self._settings.confidence,
             failure=self._failure,
-            claims=claims_of(*about, adjacency=self.adjacency, delta=self.delta),
+            claims=claims_of(whom.claimed(design), asked, ACCOUNTANTS.names_with(self.scenario.privacy.accountant)),
             trials=trials,
             noise_checks=noise,
             centred=self.tally.centring is not None,

@@ -6,7 +6,8 @@ bound is exceeded with probability ``confidence`` by the mechanism's epsilon at 
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +17,14 @@ from scipy.special import ndtri
 from scipy.stats import beta, chi2, f, normaltest
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
 from airmixml.audit.trials import Trials
-from airmixml.errors import ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_lines, html_table
+from airmixml.planning.account import state_slots
+from airmixml.privacy import Design, Question
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import against, epsilon_text
@@ -33,6 +35,29 @@ _LEAST_P_VALUE: Final = 1e-4
 _CHOOSING_SHARE: Final = 0.25
 _SAME: Final = 1e-9  # deviation of scores over their size: rounding
 _MOST_THRESHOLDS: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One accountant's epsilon, None where it refuses, and why."""
+
+    accountant: str
+    epsilon: float | None
+    why: str
+
+
+def claims_of(design: Design, asked: Question, accountants: Iterable[str]) -> list[Claim]:
+    """Return what each of these accountants claims of the slots of a design where the same is asked."""
+    claims = []
+    for name in accountants:
+        try:
+            stated = state_slots(replace(asked, accountant=name), design)
+            finite = math.isfinite(stated.epsilon)
+            epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
+        except PrivacyError as problem:
+            epsilon, why = None, str(problem)
+        claims.append(Claim(accountant=name, epsilon=epsilon, why=why))
+    return claims
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +92,8 @@ class Audit:
     @property
     def sharpest(self) -> Claim | None:
         """The claim with the least epsilon; None where no accountant claims anything."""
-        return sharpest_of(self.claims)
+        stated = [claim for claim in self.claims if claim.epsilon is not None]
+        return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
 
     @property
     def scope(self) -> str:

@@ -24,7 +24,7 @@ from airmixml.arrays import Doubles
 from airmixml.attacks.likelihood import Amplitudes
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
-from airmixml.audit.noise_of_runs import stated_noise_watts
+from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import receive_mixtures

@@ -24,7 +24,7 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.audit.canaries import faulty_sender, worst_samples
 from airmixml.audit.faults import Fault
-from airmixml.audit.noise_of_runs import stated_noise_watts
+from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam

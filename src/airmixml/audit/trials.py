@@ -144,11 +144,9 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
     return score
 
 
-def seats_of_worker(
-    kind: SlotKind, worker: int, block_slots: int = 0
-) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
+def seats_of_worker(kind: SlotKind, worker: int) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
     """Yield, block by block, slots, and in which of them and where a worker sends."""
-    for drawn in kind.drawn(block_slots):
+    for drawn in kind.drawn():
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         yield drawn, draws, slot, seat

@@ -91,7 +91,8 @@ def account_command(
     name = "numbers" if scenario is None else folder_stem(scenario.name, scenario.air)
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
-        from airmixml.planning.account import account_numbers, account_scenario, epsilon_curves
+        from airmixml.planning.account import account_numbers, account_scenario
+        from airmixml.planning.account_page import account_page, draw_account, epsilon_curves
 
         if scenario is None:
             account = account_numbers(**numbers)
@@ -100,12 +101,8 @@ def account_command(
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
         if drawn is not None:
-            from airmixml.planning.design_figures import draw_account
-
             with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress), drawn)
-    from airmixml.planning.account_page import account_page
-
     place = {"picture": str(drawn)} if drawn is not None else {}
     plain = {**account.to_dict(), "seconds": seconds, **place}
     show(as_json, plain, account_page(account, brief=brief), *report_lines(place))

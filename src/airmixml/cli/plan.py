@@ -111,11 +111,9 @@ def plan_command(
     if write is not None and plan.feasible:
         _write_recommended(_with_own_table(scenario) if counted else scenario, overrides, write)
         places["scenario"] = str(write)
-    from airmixml.planning.plan_page import plan_page, write_plan
+    from airmixml.planning.plan_page import draw_plan, plan_page, write_plan
 
     if drawn is not None and plan.drawable:
-        from airmixml.planning.design_figures import draw_plan
-
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
         plain["picture"] = places["picture"] = str(drawn)

@@ -20,7 +20,7 @@ from airmixml.wording import plural
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
-    from airmixml.sweeps.swept import Swept
+    from airmixml.sweeps.sweep_page import Swept
 
 
 def sweep_command(

@@ -9,8 +9,7 @@ from airmixml.registries import METHODS
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
-    from airmixml.compare.comparison import Comparison, Row
-    from airmixml.compare.run_methods import compare_methods
+    from airmixml.compare.comparison import Comparison, Row, compare_methods
 
 __all__ = [
     "METHODS",

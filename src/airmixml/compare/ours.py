@@ -194,22 +194,26 @@ def paper_scenario(scenario: Scenario) -> Scenario:
 
     Only its bound is not kept: a sharper one is kinder to it, and the same for all methods.
     """
-    dataset, plain = scenario.workers.dataset, Workers()
+    dataset = scenario.workers.dataset
     printed = _first_preset(f"paper-{dataset}", "paper-iris")
-    encoding = (
-        *("encoder", "features", "centre", "norm", "clip_norm", "constant"),
-        *("sends", "label_code", "label_weight", "bits"),
-    )
     return with_slots(
         scenario,
         slots=printed.radio.slots,
         scheduled=min(printed.radio.scheduled, scenario.workers.count),
         mixing=replace(printed.mixing, power="dp"),
         limited=False,
-        workers=replace(scenario.workers, **{name: getattr(plain, name) for name in encoding}),
+        workers=raw_rows(scenario.workers),
         privacy=replace(scenario.privacy, sensitivity="paper"),
         learner=_first_preset(f"paper-{dataset}", dataset, "paper-iris").learner,
     )
+
+
+def raw_rows(workers: Workers) -> Workers:
+    """Return the workers with scaled raw samples, unrounded: the defaults of all that says what they send."""
+    plain = Workers()
+    encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant")
+    sending = ("sends", "label_code", "label_weight", "bits")
+    return replace(workers, **{name: getattr(plain, name) for name in (*encoding, *sending)})
 
 
 def _first_preset(*names: str) -> Scenario:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
-    from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
-    from airmixml.planning.design_figures import draw_account, draw_plan
-    from airmixml.planning.expected_signal import InputMoments
+    from airmixml.planning.account import Account, account_numbers, account_scenario
+    from airmixml.planning.account_page import draw_account, epsilon_curves
+    from airmixml.planning.known_inputs import InputMoments
     from airmixml.planning.plan import make_plan
-    from airmixml.planning.planned import Plan
-    from airmixml.planning.recommend import Recommendation
+    from airmixml.planning.plan_page import draw_plan
+    from airmixml.planning.planned import Plan, Recommendation
 
 __all__ = [
     "Account",

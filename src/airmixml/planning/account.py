@@ -54,9 +54,22 @@ from airmixml.workers.population import planned_holding
 if TYPE_CHECKING:
     from airmixml.radio.tally import Tally  # which needs torch
 
-_CURVE_POINTS: Final = 7
-_CURVE_DECADES: Final = 2.0
 _UNIT: Final = "one worker; a person whose data are on several workers is protected less"
+
+
+def state_slots(
+    asked: Question, design: Design, centring: CentringSlot | None = None, *, better: bool = False
+) -> PrivacyStatement:
+    """Return what is certified of a design with the slot for a mean, or without one before any draw too.
+
+    A PrivacyError says what the accountant cannot treat. ``better`` is that of ``state_privacy``.
+    """
+    if why := asked.refusal(design):
+        raise PrivacyError(why)
+    stated = state_privacy(
+        design, asked.adversary, asked.accountant, adjacency=asked.adjacency, delta=asked.delta, better=better
+    )
+    return with_any_schedule(stated, design, asked.adversary) if centring is None else with_centring(stated, centring)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,21 +101,11 @@ class Account:
         """Fill in what these accountants state about every adversary, or why they state nothing."""
         for adversary, accountant in product(self.adversaries, accountants):
             try:
-                self._ask(adversary, accountant)
+                asked, better = self._question(adversary, accountant), (adversary.name, accountant) == self.target
+                self.statements.append(state_slots(asked, self.design, self.centring, better=better))
             except PrivacyError as problem:
                 self.refusals[adversary.name, accountant] = str(problem)
         return self
-
-    def _ask(self, adversary: Adversary, accountant: str) -> None:
-        if why := self._question(adversary, accountant).refusal(self.design):
-            raise PrivacyError(why)
-        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
-        asked["better"] = (adversary.name, accountant) == self.target
-        stated = state_privacy(self.design, adversary, accountant, **asked)
-        if self.centring is None:
-            self.statements.append(with_any_schedule(stated, self.design, adversary))
-        else:
-            self.statements.append(with_centring(stated, self.centring))
 
     def _question(self, adversary: Adversary, accountant: str) -> Question:
         return Question(adversary=adversary, accountant=accountant, adjacency=self.adjacency, delta=self.slots_delta)
@@ -355,34 +358,3 @@ def account_numbers(
         in_watts=False,
     ).ask(ACCOUNTANTS.names)
     return replace(account, what_if=better_receivers(account.statements))
-
-
-def epsilon_curves(
-    account: Account, *, progress: Progress = silent
-) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
-    """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
-
-    Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
-    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
-    """
-    longest = max(account.design.slots, 2)
-    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
-    pairs: list[tuple[Adversary, str]] = []
-    for each in account.adversaries:  # every accountant against the release, and the tightest one against the others
-        stated = [statement for statement in account.statements if statement.adversary == each.name]
-        if each.name != "release":
-            stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
-        pairs += [(each, statement.accountant) for statement in stated]
-    curves: dict[tuple[str, str], list[float]] = {}
-    for done, count in enumerate(slots.tolist()):
-        progress("epsilon against slots", done, len(slots))
-        for adversary, accountant in pairs:
-            value = account.epsilon_after(count, adversary, accountant)
-            curves.setdefault((adversary.name, accountant), []).append(value)
-    progress("epsilon against slots", len(slots), len(slots))
-    own = slots.tolist().index(account.design.slots)
-    for stated_one in account.statements:
-        curve = curves.get((stated_one.adversary, stated_one.accountant), [])
-        if curve and not math.isclose(curve[own], stated_one.epsilon, rel_tol=1e-3):
-            curve[:] = [stated_one.epsilon if place == own else math.nan for place in range(len(curve))]
-    return slots.tolist(), curves

@@ -1,14 +1,32 @@
-"""An account as a page: epsilons, what a draw and better receivers do to them, and what each assumes."""
+"""An account as a page and a picture: epsilons, what a draw and better receivers do to them, and what each assumes."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from airmixml.output.figures import accountant_colour, finish_axis, new_figure, saved
 from airmixml.output.page import Facts, Lines, Page, Part, section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
-from airmixml.privacy import facts
+from airmixml.privacy import Adversary, facts
 from airmixml.privacy.evaluation import air_in_words
+from airmixml.progress import Progress, silent
 from airmixml.registries import ACCOUNTANTS
 from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_CURVE_POINTS: Final = 7
+_CURVE_DECADES: Final = 2.0
+_ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
+_BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+_FEW_SLOTS: Final = 8
 
 
 def account_page(account: Account, *, brief: bool = False) -> Page:
@@ -89,3 +107,59 @@ def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
         yield "worst worker", f"epsilon {worst} against the server, in {sent}"
         yield "schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"
     yield from ((name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names)
+
+
+def epsilon_curves(
+    account: Account, *, progress: Progress = silent
+) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
+    """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
+
+    Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
+    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
+    """
+    longest = max(account.design.slots, 2)
+    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
+    pairs: list[tuple[Adversary, str]] = []
+    for each in account.adversaries:  # every accountant against the release, and the tightest one against the others
+        stated = [statement for statement in account.statements if statement.adversary == each.name]
+        if each.name != "release":
+            stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
+        pairs += [(each, statement.accountant) for statement in stated]
+    curves: dict[tuple[str, str], list[float]] = {}
+    for done, count in enumerate(slots.tolist()):
+        progress("epsilon against slots", done, len(slots))
+        for adversary, accountant in pairs:
+            value = account.epsilon_after(count, adversary, accountant)
+            curves.setdefault((adversary.name, accountant), []).append(value)
+    progress("epsilon against slots", len(slots), len(slots))
+    own = slots.tolist().index(account.design.slots)
+    for stated_one in account.statements:
+        curve = curves.get((stated_one.adversary, stated_one.accountant), [])
+        if curve and not math.isclose(curve[own], stated_one.epsilon, rel_tol=1e-3):
+            curve[:] = [stated_one.epsilon if place == own else math.nan for place in range(len(curve))]
+    return slots.tolist(), curves
+
+
+def draw_account(
+    account: Account, slots: list[int], curves: dict[tuple[str, str], list[float]], path: Path | None = None
+) -> Figure:
+    """Draw epsilon against the number of slots for every accountant and adversary."""
+    design, figure = account.design, new_figure(9, 5.4)
+    axis = figure.subplots()
+    for (adversary, accountant), epsilons in curves.items():
+        marker = "." if adversary == "release" or np.isfinite(epsilons).sum() == 1 else ""
+        look: dict[str, Any] = {
+            "color": accountant_colour(accountant),
+            "marker": marker,
+            "label": f"{adversary}: {accountant}",
+        }
+        axis.plot(slots, np.maximum(epsilons, 1e-6), _ADVERSARY_LINES.get(adversary, "-."), **look)
+    label = f"slots, the last {account.rounds:,} of them rounds" if account.rounds else "slots"
+    axis.set(xscale="log", yscale="log", xlabel=label, ylabel=f"ε at δ = {account.delta:g} (log)")
+    title = f"{account.title}: {design.scheduled:,} of {design.workers:,} workers per slot, "
+    title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
+    if len(set(slots)) <= _FEW_SLOTS:
+        axis.set_xticks(slots, [f"{count:,}" for count in slots])
+        axis.set_xticks([], minor=True)
+    finish_axis(axis, title, legend=8, **_BESIDE)
+    return saved(figure, path)

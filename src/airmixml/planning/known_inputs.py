@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,29 @@ from airmixml.scenario.rules import Whole
 
 if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
-    from airmixml.planning.expected_signal import InputMoments
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputMoments:
+    """Mean and deviation of an input symbol, assumed or known, for the SNR of mixtures of them."""
+
+    mean: float
+    deviation: float
+
+    def encoded(self, workers: Workers, features: int) -> InputMoments:
+        """Return about what the encoder leaves of them; features other than inputs count as centred, of full norm."""
+        from airmixml.workers import encoder_of
+
+        encoder = encoder_of(workers)
+        if not encoder.bounds_norm:
+            return self
+        if not encoder.keeps_inputs:
+            return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(features))
+        # The public centre is the middle of the bounds; an image's is about its own mean.
+        mean = {"none": self.mean, "public": self.mean - 0.5}.get(workers.centre, 0.0)
+        length = math.sqrt(features * (mean**2 + self.deviation**2))  # all are taken as equally long
+        share = workers.clip_norm / length if workers.norm == "unit" else min(1.0, workers.clip_norm / length)
+        return InputMoments(mean=share * mean, deviation=share * self.deviation)
 
 
 def data_dimensions(
@@ -58,7 +81,6 @@ def table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
 def input_moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
     """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
     from airmixml.data import known_dataset
-    from airmixml.planning.expected_signal import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:

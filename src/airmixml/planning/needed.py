@@ -17,7 +17,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.design_search import DesignSearch, TableDesign
-from airmixml.planning.expected_signal import InputMoments
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.planned import Needed, Plan
 from airmixml.planning.trials import ROUNDS, trial_of
 from airmixml.progress import Progress, silent

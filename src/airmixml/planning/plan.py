@@ -18,20 +18,24 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
-from airmixml.planning.expected_signal import ExpectedSignal, InputMoments
-from airmixml.planning.mask_plan import plan_masks
-from airmixml.planning.planned import Plan
-from airmixml.planning.recommend import Recommendation, changed_keys, sent_at_once
-from airmixml.planning.sizing import Sizing
-from airmixml.privacy import Design, facts, state_privacy
+from airmixml.planning.account import state_slots
+from airmixml.planning.known_inputs import InputMoments
+from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
+from airmixml.planning.sizing import ExpectedSignal, Sizing, plan_masks
+from airmixml.privacy import Design, facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of, expected_noise
-from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
+from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.mixing import TransmitPower
-from airmixml.radio.privacy_target import plan_row_privacy, private_received_watts, row_statements, slots_target
+from airmixml.radio.privacy_target import (
+    plan_row_privacy,
+    private_received_watts,
+    row_statements,
+    target_question,
+)
 from airmixml.radio.slot_totals import DecibelHistogram
-from airmixml.radio.system import System, adversary_named, planned_design
+from airmixml.radio.system import System, planned_design
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim
@@ -280,16 +284,7 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
 
 def _receiver(scenario: Scenario, design: Design, mean_slot: CentringSlot | None) -> dict[str, Any]:
     """Return what the target assumes of its adversary's receiver, and epsilon if that is better."""
-    privacy = scenario.privacy
-    stated = state_privacy(
-        design,
-        adversary_named(privacy.adversary, scenario),
-        privacy.accountant,
-        adjacency=privacy.adjacency,
-        delta=slots_target(scenario)[1],
-        target_epsilon=privacy.epsilon,
-    )
-    stated = with_centring(stated, mean_slot)
+    stated = state_slots(target_question(scenario), design, mean_slot, better=True)
     return {"receiver": stated.receiver_in_words, "if_better": stated.if_better}
 
 

@@ -1,4 +1,4 @@
-"""A plan as a page, from its JSON: what it costs, what is recommended beside it, what was tried and what it takes."""
+"""A plan as a page from its JSON, and as a picture: what it costs, what is recommended and tried, and what it takes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.cards import claimed_card
+from airmixml.output.figures import ORANGE, finish_axis, new_figure, saved
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
@@ -23,10 +24,18 @@ from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from airmixml.planning.design_search import TriedDesign
     from airmixml.planning.planned import Plan
 
 _SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of the table of designs that were tried
+_MARK: Final[dict[str, Any]] = {"linestyle": "", "color": ORANGE, "markeredgecolor": "black"}
+_MARKS: Final[dict[str, dict[str, Any]]] = {
+    "this scenario": {**_MARK, "label": "this scenario", "marker": "o", "markersize": 9},
+    "recommended": {**_MARK, "label": "recommended", "marker": "*", "markersize": 16},
+}
 Plain = Mapping[str, Any]
 """A plan, or a part of one, as JSON has it."""
 
@@ -75,8 +84,6 @@ def write_plan(
     ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs. ``finish``
     adds files to the complete folder before it gets its name.
     """
-    from airmixml.planning.design_figures import draw_plan
-
     with claim_folder(out, {"scenario": scenario.to_json(), "plan": True}, force=force) as folder:
         write_text(folder.work / "plan.md", plan_page(plain, scenario).to_markdown())
         if picture and plan.drawable:
@@ -343,3 +350,28 @@ def _tried(rehearsal: Plain, scenario: Scenario, its_name: str) -> Iterator[Part
         notes.append("on other images accuracies differ, and the order of designs may")
     if notes:
         yield "; ".join(notes)
+
+
+def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
+    """Draw accuracy against uplink symbols of the designs tried at the same privacy: one slot, or rounds after it."""
+    assert plan.recommended is not None
+    rehearsal, privacy = plan.recommended.rehearsal, scenario.privacy
+    assert rehearsal is not None
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+    figure = new_figure(8, 5, f"{plan.title}: designs with {target}")
+    axis = figure.subplots()
+    lines: dict[str, dict[int, TriedDesign]] = {}
+    for each in rehearsal.tried:  # the best first
+        name = f"{each.design.encoder} {each.design.features or ''}".rstrip()
+        lines.setdefault(name, {}).setdefault(each.design.rounds, each)
+    for name, by_rounds in lines.items():
+        some = [by_rounds[rounds] for rounds in sorted(by_rounds)]
+        axis.plot([each.uplink_symbols for each in some], [100.0 * each.accuracy for each in some], ".-", label=name)
+        for each in some[1:]:
+            place = (each.uplink_symbols, 100.0 * each.accuracy)
+            axis.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
+    for each, name in ((rehearsal.own, "this scenario"), (rehearsal.best, "recommended")):
+        axis.plot(each.uplink_symbols, 100.0 * each.accuracy, **_MARKS[name])
+    axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
+    finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
+    return saved(figure, path)

@@ -24,8 +24,8 @@ from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.errors import AirMixError
 from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
-from airmixml.planning.expected_signal import InputMoments
 from airmixml.planning.image_designs import ImageTrial, nearest_set
+from airmixml.planning.known_inputs import InputMoments
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
 from airmixml.radio.system import System

@@ -10,10 +10,11 @@ from airmixml.output.tables import Table, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.paper_cells import Request
 from airmixml.reproduction.paper_claims import Claim, check_claims, check_some_claims
-from airmixml.reproduction.paper_figures import DRAWINGS, draw_ratios_figure
 from airmixml.reproduction.reproduction_page import (
+    DRAWINGS,
     by_table,
     claims_table,
+    draw_ratios_figure,
     failures,
     most_seeds,
     ratio_cells,

@@ -2,6 +2,6 @@
 
 from airmixml.sweeps.batched_task import SweepResult, run_sweep
 from airmixml.sweeps.batches import Outcome, Part, cut_into_batches
-from airmixml.sweeps.stacks import Energies, Trainings
+from airmixml.sweeps.cells import Energies, Trainings
 
 __all__ = ["Energies", "Outcome", "Part", "SweepResult", "Trainings", "cut_into_batches", "run_sweep"]

@@ -1,6 +1,6 @@
 """Batches: scenarios that are run together, on any engine, and kept as soon as they are finished.
 
-A kind says what is done with scenarios (``cells.py``, ``stacks.py``). What it keeps in one file is a part: one
+A kind says what is done with scenarios (``cells.py``). What it keeps in one file is a part: one
 cell of a grid, or all networks of one stack. What a part gives depends on nothing but the part and the kind of device:
 not on the number of jobs, the engine, or which other parts there are.
 """

@@ -21,8 +21,7 @@ from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Outcome, cut_into_batches, useful_jobs
 from airmixml.sweeps.cells import CellKind, kind_of
-from airmixml.sweeps.sweep_page import write_sweep
-from airmixml.sweeps.swept import Swept, SweptRow
+from airmixml.sweeps.sweep_page import Swept, SweptRow, write_sweep
 from airmixml.wording import did_you_mean, one_line, shown_name
 from airmixml.workers import settle
 

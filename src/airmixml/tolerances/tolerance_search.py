@@ -4,7 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,24 +132,24 @@ def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool
     return tuple(felt)
 
 
+@dataclass
 class _Trials:
     """Runs a scenario on airs, with every seed, and keeps what each gave in a folder."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        seeds: Sequence[int],
-        folder: Path,
-        device: str,
-        where: dict[str, Any],
-        progress: Progress,
-    ) -> None:
-        self.scenario, self.metric = scenario, METRICS[scenario.workers.task]
-        self.ideal: tuple[float, ...] = ()  # scores on the ideal air
-        self.kept = 0  # runs that were there already
-        self.outcomes: dict[Scenario, Outcome] = {}
-        self._refused: dict[Air, str] = {}
-        self._seeds, self._folder, self._device, self._where, self._progress = seeds, folder, device, where, progress
+    scenario: Scenario
+    seeds: Sequence[int]
+    folder: Path
+    device: str
+    where: dict[str, Any]  # engine, jobs and data
+    progress: Progress
+    ideal: tuple[float, ...] = ()  # scores on the ideal air
+    kept: int = 0  # runs that were there already
+    outcomes: dict[Scenario, Outcome] = field(default_factory=dict)
+    refused: dict[Air, str] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        return METRICS[self.scenario.workers.task]
 
     def run(self, airs: Iterable[Air], stage: str) -> None:
         """Run all airs that have not been run yet; seed after seed, so that a seed's data are encoded once."""
@@ -158,25 +158,25 @@ class _Trials:
             try:
                 on_air = replace(self.scenario, air=air)
             except AirMixError as problem:  # an air that cannot be, such as blocks without a symbol for data
-                self._refused[air] = one_line(str(problem))
+                self.refused[air] = one_line(str(problem))
                 continue
-            wanted += [on_air.with_seed(seed) for seed in self._seeds]
+            wanted += [on_air.with_seed(seed) for seed in self.seeds]
         new = sorted((each for each in wanted if each not in self.outcomes), key=lambda each: each.seed)
         if not new:
             return
-        alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
+        alone = cut_into_batches(new, RunCells(), device=self.device, jobs=0)
         result = run_sweep(
-            alone, self._folder, progress=lambda _, done, total: self._progress(stage, done, total), **self._where
+            alone, self.folder, progress=lambda _, done, total: self.progress(stage, done, total), **self.where
         )
         self.kept += result.kept_batches
         self.outcomes |= {each: result.outcome("run", each) for each in new}
 
     def scores(self, air: Air) -> tuple[float, ...]:
         """Return the score with each seed, in points; refuse an air that could not be run."""
-        if air in self._refused:
-            raise ScenarioError(self._refused[air])
+        if air in self.refused:
+            raise ScenarioError(self.refused[air])
         scores: list[float] = []
-        for seed in self._seeds:
+        for seed in self.seeds:
             outcome = self.outcomes[replace(self.scenario, air=air, seed=seed)]
             if "error" in outcome:
                 raise ScenarioError(outcome["error"])

@@ -18,7 +18,7 @@ from torch import nn
 
 from airmixml.compare.baselines import pool_tensors, score, scored
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
-from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, samples_scenario, state_both
+from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, raw_rows, samples_scenario, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import (
@@ -32,7 +32,7 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.radio.centring import centre_privately
-from airmixml.scenario import Privacy, Scenario, Speed, Workers
+from airmixml.scenario import Privacy, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population
 
@@ -212,10 +212,8 @@ class Logistic(Method):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        scenario, plain = work.scenario, Workers()
-        encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant", "sends", "label_code", "bits")
-        workers = replace(scenario.workers, **{name: getattr(plain, name) for name in encoding})
-        dataset, population = work.load(workers)
+        scenario = work.scenario
+        dataset, population = work.load(raw_rows(scenario.workers))
         held = population.sample_index
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
         model.fit(dataset.train_inputs[held], dataset.train_labels[held])

@@ -1,0 +1,277 @@
+"""What adversaries hold when a run is over: every mixture, who went into it with which share, and all rounds.
+
+Of rounds of gradients they hold the models that were broadcast too. A round is one more slot: its precision A^2 is that
+of any other slot (``informed``), but what a sample sends in it follows from the model W that all were told,
+v = S / C clip(x e^T), e = softmax(W^T x + b) - l. Noise is new in every slot, so logarithms of likelihoods add up over
+all of them, and so do the products A^2 <v_c, v_c'> of candidates.
+
+Adversaries that know no sample gain nothing: a round is one more sum over all its workers, and says of a single one
+what any sum does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
+from airmixml.data import DataSet, OneHot
+from airmixml.devices import find_device, physical_memory_bytes
+from airmixml.edge.descents import run_rounds
+from airmixml.edge.training import collector_for, solve_collected
+from airmixml.errors import ScenarioError
+from airmixml.radio.draws import AirSetting, SlotDraws
+from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.transmission import RoundsOnAir, Transmission, open_air, run_here
+from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario.consistency import require_classes
+from airmixml.streams import Streams
+from airmixml.workers import Signal, encoded_dim, load_dataset
+from airmixml.workers.payloads import Broadcast
+
+NUMBERS_KEPT: Final = 1 << 24
+_COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
+_BYTES_PER_SHARE: Final = 60
+_SLOTS_BY_CLASS: Final = 2000
+_SHORTEST = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round:
+    """One round as the server sees it: slots in which a sample sends what follows from the model."""
+
+    setting: AirSetting
+    numbers: range  # of the slots
+    draws: list[SlotDraws]  # ratios as workers were really received
+    weights: Doubles  # 1 / (variance of the noise on a symbol at the server); shape slots
+    told: Broadcast  # the model and the clip that all workers were told
+    unit: float  # S / C
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.setting.scenario
+
+    def sent(self, inputs: Singles | Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
+        """Return e of samples, samples x classes, and what x e^T is multiplied with before it is sent; samples."""
+        errors = self.told.errors(inputs, OneHot(len(self.told.biases)).coded(labels))
+        lengths = np.linalg.norm(inputs.astype(np.float64), axis=1) * np.linalg.norm(errors, axis=1)
+        return errors, self._shortened(lengths, 1.0)
+
+    def gram(self, inputs: Singles, labels: Integers, held: Doubles) -> Doubles:
+        """Return the products <v_c, v_c'> of what candidates send; candidates x candidates.
+
+        Rows have these inputs (rows x features) and classes; ``held`` says which of them each candidate has, candidates
+        x rows. The gradients of its rows are added up and shortened together.
+        """
+        exact, (errors, factors) = inputs.astype(np.float64), self.sent(inputs, labels)
+        workers = self.scenario.workers
+        if workers.several_rows:  # the gradient of each row is shortened before their sum is
+            errors = errors * (factors / self.unit)[:, None]
+        products = held @ ((exact @ exact.T) * (errors @ errors.T)) @ held.T
+        factors = self._shortened(
+            np.sqrt(np.maximum(np.diag(products), 0.0)), workers.rows_bound if workers.several_rows else 1.0
+        )
+        return np.asarray(factors[:, None] * products * factors)
+
+    def _shortened(self, lengths: Doubles, rows: float) -> Doubles:
+        return self.unit / rows * np.minimum(1.0, rows * self.told.clip / np.maximum(lengths, _SHORTEST))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ServerView:
+    """All slots as the server sees them.
+
+    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
+    where the server divided by d, in the mean over the slot.
+    """
+
+    transmission: Transmission  # what was sent, with the data as they are sent and who holds which
+    layout: Layout  # which numbers of a worker are looked at
+    received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
+    symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
+    matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
+    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
+    rounds: tuple[Round, ...] = ()  # of gradients, which are not among the slots above
+
+    @cached_property
+    def released(self) -> torch.Tensor:
+        """Mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x inputs."""
+        signal = self.signal
+        if not signal.moments:
+            return self.received[:, : signal.features]
+        products = self.symbols[:, signal.input_symbols :] / signal.label_weight
+        return rows_of_classes(products, signal.features, signal.classes)
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """Mixtures of labels; slots x classes, none of moments, which send no label by itself."""
+        signal = self.signal
+        return self.received[:, self.received.shape[1] if signal.moments else signal.features :] / signal.label_weight
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.transmission.scenario
+
+    @property
+    def setting(self) -> AirSetting:
+        """What stays the same over all slots but rounds."""
+        data, population = self.dataset, self.transmission.population
+        return AirSetting.of(self.scenario, data.input_dim, data.label_dim, population.distance_metres)
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of all slots but rounds."""
+        return range(sum(map(len, self.draws)))
+
+    @property
+    def weights(self) -> Doubles:
+        """1 / (variance of the noise on a symbol); shape slots."""
+        return self.matrix.weights
+
+    @property
+    def signal(self) -> Signal:
+        return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
+
+    @property
+    def dataset(self) -> DataSet:
+        return self.transmission.dataset
+
+    @property
+    def held_index(self) -> Integers:
+        """Row of the training pool that each worker holds; shape workers."""
+        return self.transmission.population.sample_index
+
+    def holders_of(self, rows: Integers) -> Integers:
+        """Return the first worker that holds each of these rows of the pool; shape rows."""
+        order = np.argsort(self.held_index, kind="stable")
+        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
+
+
+Heard = ServerView | Round
+"""Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
+
+
+def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
+    """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
+    context = context or RunContext()
+    require_classes(scenario.workers, "an attack", single_rows=False)
+    device, streams = find_device(context.speed.device), Streams(scenario.seed)
+    dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
+    # A constant is appended only once a private mean is known, so its place counts already here.
+    held_dim = dataset.held_dim or dataset.input_dim
+    signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
+    _check_memory(scenario, signal, device)
+    air = open_air([scenario], dataset, None, context)
+    received, whole, weights, draws = list[torch.Tensor](), list[torch.Tensor](), list[Doubles](), list[SlotDraws]()
+    kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), list[Round]()
+    if scenario.workers.sends == "gradients":  # all slots are rounds
+        on_air, layout = WatchedRounds.alone(air, context), Layout(signal)
+        rounds = on_air.watched()
+        transmission = on_air.transmission()
+    else:
+        layout = layout_of(signal, air.dataset, device)
+        collector = collector_for(scenario, air.dataset) if scenario.learner.rounds else None
+
+        def receive(_number: int, block: MixtureBlock) -> None:
+            received.append(layout.received(block))
+            if signal.moments and block.first_slot < kept:
+                symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
+                whole.append(symbols[: kept - block.first_slot].float())
+            if collector is not None:
+                collector.add(block.inputs, block.labels)
+            draws.append(as_heard(block))
+            weights.append(weights_of(block, scenario))
+
+        (transmission,) = run_here(air, receive, context)
+        if collector is not None:  # the models that were broadcast follow from what was received
+            rounds = WatchedRounds.of(transmission, context).watched(*solve_collected(transmission, collector))
+    everything = torch.cat(received) if received else torch.zeros((0, signal.features), device=device)
+    return ServerView(
+        transmission=transmission,
+        layout=layout,
+        received=everything,
+        symbols=torch.cat(whole) if whole else everything,
+        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate([np.zeros(0), *weights]), device),
+        draws=draws,
+        rounds=tuple(rounds),
+    )
+
+
+class WatchedRounds(RoundsOnAir):
+    """Runs rounds and keeps what an adversary needs of each."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.heard: list[Round] = []
+
+    def watched(self, *first: Any) -> list[Round]:
+        """Run all rounds from a first solution, if there is one, and return what was heard."""
+        deque(run_rounds(self, *first), maxlen=0)
+        return self.heard
+
+    def send(self, told: Broadcast) -> Any:
+        received, block = super().send(told), self.last
+        slots = range(block.first_slot, block.first_slot + block.slots)
+        draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
+        self.heard.append(
+            Round(
+                setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=self.payload.unit
+            )
+        )
+        return received
+
+
+def as_heard(block: MixtureBlock) -> SlotDraws:
+    """Return the draws of a block, with the shares that workers have in what the server made of its reception.
+
+    Where the server divided by the mean gain d, a share is multiplied with the mean of Re(g / d) over the slot.
+    """
+    gains, divisor = block.drawn.gains, block.divisor
+    if gains is None or divisor is None:
+        return block.draws
+    frame = gains.draws.frame
+    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    turned = ((some, (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)) for some in gains.parts)
+    shares = [block.drawn.ratios[:, some] * (real @ (lengths / lengths.sum())) for some, real in turned]
+    return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
+
+
+def weights_of(block: MixtureBlock, scenario: Scenario) -> Doubles:
+    """Return 1 / (variance of the noise on a symbol) of each slot of a block; shape slots."""
+    noise = scenario.privacy.noise_kind
+    weights = 1.0 / block.noise_variance.cpu().numpy()
+    if block.divisor is not None and not noise.brought:  # the mean gain was divided out of the noise
+        weights = block.draws.power_scale_watts * 2.0 / noise.in_sum_watts(scenario)
+        weights = weights * block.divisor.abs().square().mean(dim=1).cpu().numpy()
+    return np.where(np.isfinite(weights), weights, 0.0)  # a slot of a Poisson schedule in which nobody sent
+
+
+def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:
+    """Refuse what does not fit rather than be killed half-way."""
+    slots, workers, numbers = scenario.radio.slots, scenario.workers.count, numbers_in(signal)
+    on_device = 4 * numbers * (2 * slots + _COPIES * workers) + _BYTES_PER_SHARE * slots * scenario.seats
+    needs = [(on_device, torch.cuda.mem_get_info(device)[0], str(device))] if device.type == "cuda" else []
+    on_host = on_device if device.type == "cpu" else 4 * numbers * _COPIES * workers
+    for needed, available, place in [*needs, (on_host, physical_memory_bytes(), "this machine")]:
+        if needed > available:
+            raise ScenarioError(
+                f"radio.slots = {slots}: to attack all {workers} workers at once needs {needed / 1e9:.0f} GB of memory "
+                f"and {place} has {available / 1e9:.0f} GB; attack a run of fewer slots or workers"
+            )
+
+
+def slots_kept(slots: int, symbols: int) -> int:
+    """Return how many slots of so many symbols are looked at, since all are kept in memory; at least one."""
+    return max(1, min(slots, NUMBERS_KEPT // symbols))
+
+
+def rows_of_classes(labels: torch.Tensor, features: int, classes: int) -> torch.Tensor:
+    """Return products with labels (slots x features classes) as mixtures of each class; (slots classes) x features."""
+    return labels.reshape(-1, features, classes).transpose(1, 2).reshape(-1, features)
