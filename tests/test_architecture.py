@@ -18,7 +18,6 @@ FOUNDATION = (
     "wording",
     "arrays",
     "names",
-    "lazy",
     "streams",
     "devices",
     "registry",

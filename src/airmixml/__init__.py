@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.lazy import import_late
+from airmixml.registry import import_late
 from airmixml.version import __version__
 
 if TYPE_CHECKING:

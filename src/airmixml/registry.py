@@ -7,9 +7,9 @@ import hashlib
 import io
 import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,40 @@ def _entry_points(_path: tuple[str, ...]) -> Any:
     from importlib.metadata import entry_points  # here: a worker needs none of other packages
 
     return entry_points()
+
+
+def import_late(package: str) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for ``package``, which imports a name as its ``if TYPE_CHECKING`` says.
+
+    Names are imported at first use: torch takes seconds, and most commands never need it.
+    """
+
+    @cache
+    def modules() -> dict[str, str | None]:
+        import ast  # here: most processes ask for no such name
+
+        loader: Any = sys.modules[package].__loader__
+        branches = (node for node in ast.parse(loader.get_source(package)).body if isinstance(node, ast.If))
+        imports = (node for branch in branches for node in branch.body if isinstance(node, ast.ImportFrom))
+        return {name.name: node.module for node in imports for name in node.names}
+
+    def get(name: str) -> Any:
+        if module := modules().get(name):
+            return getattr(import_module(module), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
+
+
+def places_in(package: str, *modules: str) -> dict[str, str]:
+    """Return where things live, of lines "module: name name=Attribute"; an attribute not said is the name, as NAME."""
+    places = {}
+    for line in modules:
+        module, _, words = line.partition(": ")
+        for word in words.split():
+            name, _, attribute = word.partition("=")
+            places[name] = f"{package}.{module}:{attribute or name.upper().replace('-', '_')}"
+    return places
 
 
 @dataclass(eq=False)

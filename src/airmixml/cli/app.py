@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from airmixml.cli.process import discard
+from airmixml.cli.main import discard
 from airmixml.devices import needs_torch
 from airmixml.errors import AirMixError, AirMixWarning, is_out_of_memory
 from airmixml.version import __version__

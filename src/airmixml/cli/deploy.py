@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from airmixml.cli import light, options
+from airmixml.cli import options
 from airmixml.cli.deploy_up import set_up, up_command
-from airmixml.cli.process import raise_when_interrupted
+from airmixml.cli.main import FOLDER, PATIENCE_SECONDS, raise_when_interrupted, run_light
 from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.wording import plural
@@ -26,9 +26,9 @@ class EndpointOptions:
     """What a worker and a gateway are told besides their name and their rows."""
 
     folder: Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")] = (
-        light.FOLDER
+        Path(FOLDER)
     )
-    patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = light.PATIENCE_SECONDS
+    patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = PATIENCE_SECONDS
     show_values: Annotated[
         bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
     ] = False
@@ -38,7 +38,7 @@ class EndpointOptions:
 @options.with_groups
 def init_command(
     chosen: options.Chosen,
-    out: Annotated[Path, Option(help="Folder to create.")] = light.FOLDER,
+    out: Annotated[Path, Option(help="Folder to create.")] = Path(FOLDER),
     workers: Workers = 0,
     gateways: Gateways = 0,
     spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
@@ -207,7 +207,7 @@ def worker_command(
 
     What it has spent is in its ledger, in the endpoint's folder: without that file it would not know what it has sent.
     """
-    light.run(data, name, **vars(given))
+    run_light(data, name, **vars(given))
 
 
 def gateway_command(
@@ -219,4 +219,4 @@ def gateway_command(
 
     Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
     """
-    light.run(data, name, **vars(given))
+    run_light(data, name, **vars(given))

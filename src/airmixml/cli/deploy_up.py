@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.process import raise_when_interrupted
+from airmixml.cli.main import raise_when_interrupted
 from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table

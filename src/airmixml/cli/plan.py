@@ -14,8 +14,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.finished import finish_with_report, report_in
-from airmixml.cli.terminal import progress_bars, report_lines, show
+from airmixml.cli.terminal import finish_with_report, progress_bars, report_in, report_lines, show
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario

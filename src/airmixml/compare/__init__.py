@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airmixml.compare.methods import Method, Outcome, RightRows, Work, choose_methods, load_methods
-from airmixml.lazy import import_late
 from airmixml.registries import METHODS
+from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.compare.comparison import Comparison, Row

@@ -28,7 +28,7 @@ from airmixml.errors import DataError, ProtocolError
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
 from airmixml.scenario import Workers
-from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.encoding import RowEncoder
 from airmixml.workers.moments import Holdings, payload_of

@@ -20,7 +20,7 @@ from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.automatic import ScoreLink
+from airmixml.scenario.score_links import ScoreLink
 from airmixml.workers.payloads import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8

@@ -21,7 +21,7 @@ from airmixml.errors import PluginError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
-from airmixml.scenario.automatic import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 from airmixml.streams import Streams
 from airmixml.wording import reason, shown
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from airmixml.lazy import import_late
+from airmixml.registry import import_late
 from airmixml.storage.run_folder import REPORT
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.cards import asked_for
-from airmixml.output.commands import command_for, needs_file
+from airmixml.output.cards import asked_for, command_for, needs_file
 from airmixml.output.page import Code, Facts, Folded, Page, Part, Picture, section
 from airmixml.reading import read_regular
 from airmixml.reports.folders import FoundFolder, find_folder, is_report, read_curve

@@ -19,7 +19,7 @@ from airmixml.errors import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
-from airmixml.scenario.automatic import LINKS, ScoreLink
+from airmixml.scenario.score_links import LINKS, ScoreLink
 from airmixml.storage.files import ResultStore, from_plain, write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
 

@@ -3,8 +3,7 @@
 import math
 from typing import Any, Final
 
-from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of
-from airmixml.output.commands import seeds_option
+from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of, seeds_option
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.lazy import import_late
+from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.tolerances.tolerance import Tried

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
-from airmixml.scenario.automatic import SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 from airmixml.workers.signal import Signal
 
 if TYPE_CHECKING:
