@@ -1,9 +1,6 @@
-"""The commands of ``airmix``, and how errors are reported."""
+"""The commands of ``airmix``."""
 
 import ast
-import os
-import sys
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from importlib.resources import files
@@ -12,18 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from airmixml.cli.main import discard
-from airmixml.devices import needs_torch
-from airmixml.errors import AirMixError, AirMixWarning, is_out_of_memory
 from airmixml.version import __version__
-from airmixml.wording import reason
-
-# Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-_LONGEST_LINE = 1000
-_OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
-_NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
-
 
 # Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
 COMMANDS = {
@@ -123,61 +109,3 @@ def _options(
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-def answer() -> int:
-    """Run what the command line asks for and return the exit code; a user's mistake is one line on stderr."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
-    warnings.showwarning = _warn
-    try:
-        _check_directory()
-        code = app(prog_name="airmix", standalone_mode=False)
-        sys.stdout.flush()
-    except _UsageError as problem:
-        return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
-    except AirMixError as problem:
-        return _fail(str(problem))
-    except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
-        lacks = _lacking(problem)
-        if not lacks:
-            raise
-        return _fail(lacks)
-    except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
-        discard(sys.stdout)
-        return 1
-    except OSError as problem:
-        discard(sys.stdout)
-        return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
-    return code if isinstance(code, int) else 0
-
-
-def _lacking(problem: Exception) -> str:
-    """Return which package or memory a command lacks; empty: neither."""
-    missing = (getattr(problem, "name", "") or "").split(".")[0]
-    command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
-    if missing == "torch":
-        return needs_torch(command)
-    if missing in _OF_DEPLOYMENTS:
-        return f"{command} needs the package {missing}; pip install 'airmixml[deploy]'"
-    return _NO_MEMORY if is_out_of_memory(problem) else ""
-
-
-def _check_directory() -> None:
-    """Refuse to work in a folder that is gone: libraries look for their parts from there, and end the process."""
-    try:
-        os.getcwd()
-    except OSError:
-        raise AirMixError("the current directory was removed; change to another one") from None
-
-
-def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
-    """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
-    if issubclass(category, AirMixWarning):
-        sys.stderr.write(f"airmix: warning: {message}\n")
-
-
-def _fail(message: str) -> int:
-    sys.stderr.write(f"airmix: error: {' '.join(message.split())[:_LONGEST_LINE]}\n")
-    return 2

@@ -14,7 +14,7 @@ from airmixml.registries import DATASETS
 from airmixml.wording import did_you_mean, plural, shown
 
 if TYPE_CHECKING:
-    from airmixml.data.published import PublishedSet
+    from airmixml.data.mnist import PublishedSet
 
 app = options.command_group("List the data sets; fetch one.")
 
@@ -66,7 +66,7 @@ def fetch_data(
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.published import ALREADY_THERE
+    from airmixml.data.mnist import ALREADY_THERE
 
     published = _fetchable(dataset)
     folder = published.folder if data_dir is None else data_dir

@@ -1,4 +1,4 @@
-"""Where ``airmix`` starts: its streams as the caller left them, what Ctrl-C does, and the commands of small devices.
+"""Where ``airmix`` starts and ends: streams, Ctrl-C, errors as one line, and the commands of small devices.
 
 No command is imported before Ctrl-C has an answer and closed streams are replaced. Before the work begins Ctrl-C ends
 the process at once; afterwards it is an exception that cleans up. While libraries are imported an exception is not
@@ -30,6 +30,9 @@ _RESUMABLE = ("run", "attack", "audit", "compare", "sweep", "reproduce")
 STARTED = time.monotonic()  # of the command, before anything else is imported
 FOLDER = "deployment"
 PATIENCE_SECONDS = 600.0
+_LONGEST_LINE = 1000
+_OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
+_NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
 _LIGHT = ("worker", "gateway")
 _LIGHT_OPTIONS = {"--data": str, "--id": str, "--folder": str, "--patience": float}
 
@@ -48,8 +51,6 @@ def main() -> None:
         try:
             code = answer_light(sys.argv[1:])
             if code is None:
-                from airmixml.cli.app import answer
-
                 code = answer()
         finally:
             raise_when_interrupted()
@@ -58,6 +59,81 @@ def main() -> None:
     if code == INTERRUPTED:
         report_interruption()
     sys.exit(code)
+
+
+def answer() -> int:
+    """Run what the command line asks for and return the exit code; a user's mistake is one line on stderr."""
+    import warnings
+
+    from typer import BadParameter
+
+    from airmixml.cli.app import app
+    from airmixml.errors import AirMixError
+    from airmixml.wording import reason
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters still gets its table
+    warnings.showwarning = _warn
+    # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
+    usage_error: type[Exception] = BadParameter.__bases__[0]
+    try:
+        _check_directory()
+        code = app(prog_name="airmix", standalone_mode=False)
+        sys.stdout.flush()
+    except usage_error as problem:
+        return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
+    except AirMixError as problem:
+        return _fail(str(problem))
+    except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
+        lacks = _lacking(problem)
+        if not lacks:
+            raise
+        return _fail(lacks)
+    except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
+        discard(sys.stdout)
+        return 1
+    except OSError as problem:
+        discard(sys.stdout)
+        return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
+    return code if isinstance(code, int) else 0
+
+
+def _lacking(problem: Exception) -> str:
+    """Return which package or memory a command lacks; empty: neither."""
+    from airmixml.devices import needs_torch
+    from airmixml.errors import is_out_of_memory
+
+    missing = (getattr(problem, "name", "") or "").split(".")[0]
+    command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
+    if missing == "torch":
+        return needs_torch(command)
+    if missing in _OF_DEPLOYMENTS:
+        return f"{command} needs the package {missing}; pip install 'airmixml[deploy]'"
+    return _NO_MEMORY if is_out_of_memory(problem) else ""
+
+
+def _check_directory() -> None:
+    """Refuse to work in a folder that is gone: libraries look for their parts from there, and end the process."""
+    from airmixml.errors import AirMixError
+
+    try:
+        os.getcwd()
+    except OSError:
+        raise AirMixError("the current directory was removed; change to another one") from None
+
+
+def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
+    """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
+    from airmixml.errors import AirMixWarning
+
+    if issubclass(category, AirMixWarning):
+        sys.stderr.write(f"airmix: warning: {message}\n")
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"airmix: error: {' '.join(message.split())[:_LONGEST_LINE]}\n")
+    return 2
 
 
 def answer_light(arguments: Sequence[str]) -> int | None:
@@ -71,8 +147,7 @@ def answer_light(arguments: Sequence[str]) -> int | None:
     try:
         run_light(given.pop("--data"), given.pop("--id"), **{name[2:]: value for name, value in given.items()})
     except AirMixError as problem:
-        sys.stderr.write(f"airmix: error: {' '.join(str(problem).split())}\n")
-        return 2
+        return _fail(str(problem))
     return 0
 
 

@@ -15,7 +15,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.runs.runners import SHARDS, ProtectedRunner, Runner, warn_of_killed
+from airmixml.runs.runners import KEPT_ROUNDS, ProtectedRunner, Runner, warn_of_killed
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import corrupt_file, write_text, writing_to
@@ -155,5 +155,5 @@ def _publish(
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-    shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
+    shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)

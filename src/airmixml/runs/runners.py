@@ -48,7 +48,7 @@ from airmixml.workers import load_dataset, worker_cost
 if TYPE_CHECKING:
     from airmixml.runs.spending import Spending
 
-SHARDS: Final = "shards"  # the folder that finished parts are kept in until the run is whole
+KEPT_ROUNDS: Final = "shards"  # the folder that finished rounds are kept in until the run is whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ class Runner:
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
-        shards = ResultStore(folder.work / SHARDS, made_with)
-        learned = learn(scenario, dataset=dataset, context=self.context, checkpoint=checkpoint, shards=shards)
+        kept = ResultStore(folder.work / KEPT_ROUNDS, made_with)
+        learned = learn(scenario, dataset=dataset, context=self.context, checkpoint=checkpoint, kept=kept)
         seconds = time.perf_counter() - started
         self._keep(learned, folder)
         report = learned.transmission.report

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.engines import Engine
-from airmixml.engines.work import Lost, Tell, Work
+from airmixml.engines.processes import Lost, Tell, Work
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
