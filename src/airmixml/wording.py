@@ -82,17 +82,17 @@ def simulated(seed: int) -> str:
     return f"simulation: {undone}; for real data use airmix run --private"
 
 
-def did_you_mean(word: str, options: Sequence[str], before: str = "; ", after: str = "") -> str:
+def did_you_mean(word: str, options: Sequence[str], after: str = "") -> str:
     """Return "; did you mean X?" for the option most like ``word``; nothing where none is like it.
 
-    Letters in capitals count as the small ones; ``before`` and ``after`` stand around the question where there is one.
+    Letters in capitals count as the small ones; ``after`` stands behind the question where there is one.
     """
     from difflib import get_close_matches
 
     # Only the beginnings of some: a broken file may hold very long or very many names, and the comparison is quadratic.
     by_beginning = {option[:_LONGEST_SHOWN].lower(): option for option in reversed(options[:_MOST_COMPARED])}
     near = get_close_matches(word.lower()[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=_LEAST_ALIKE)
-    return f"{before}did you mean {by_beginning[near[0]]}?{after}" if near else ""
+    return f"; did you mean {by_beginning[near[0]]}?{after}" if near else ""
 
 
 def reason(problem: BaseException) -> str:

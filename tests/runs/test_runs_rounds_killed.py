@@ -30,7 +30,7 @@ import os, signal
 from airmixml.cli.main import main
 from airmixml import streams
 from airmixml.radio import rounds
-from airmixml.runs import runners
+from airmixml.runs import experiment
 from airmixml.storage import run_folder
 from airmixml.storage.files import ResultStore
 stage, after = os.environ["KILL_AT"].split("-")
@@ -50,7 +50,7 @@ def killing(owner, name, then=False):
     "send": lambda: killing(rounds.RoundsOnAir, "receive"),
     "sent": lambda: killing(rounds.RoundsOnAir, "receive", then=True),
     "save": lambda: killing(ResultStore, "save"),
-    "model": lambda: killing(runners, "save_model"),
+    "model": lambda: killing(experiment, "save_model"),
     "publish": lambda: killing(run_folder.RunFolder, "publish"),
 }[stage]()
 main()

@@ -1,11 +1,11 @@
-"""``airmix deploy``, ``airmix server``, ``airmix worker`` and ``airmix gateway``."""
+"""``airmix deploy``, and its parts: ``airmix server``, ``worker``, ``gateway`` and ``air``."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from airmixml.cli import options
 from airmixml.cli.deploy_up import set_up, up_command
@@ -220,3 +220,18 @@ def gateway_command(
     Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
     """
     run_light(data, name, **vars(given))
+
+
+def air_command(
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
+    runtime: Annotated[str, Option(help="What adds up frames: adder (NumPy) or gnuradio.")] = "adder",
+) -> None:
+    """Emulate the air of a deployment: add up complex baseband of its workers over ZeroMQ, until their run is over."""
+    from airmixml.deploy.air import Adder, MakeRuntime
+    from airmixml.deploy.air_link import run_air
+    from airmixml.deploy.gnuradio_air import GnuRadio
+
+    runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
+    if runtime not in runtimes:
+        raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(runtimes)}")
+    run_air(folder, runtimes[runtime], echo)

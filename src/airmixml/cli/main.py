@@ -67,7 +67,7 @@ def answer() -> int:
 
     from typer import BadParameter
 
-    from airmixml.cli.app import app
+    from airmixml.cli.options import app
     from airmixml.errors import AirMixError
     from airmixml.wording import reason
 

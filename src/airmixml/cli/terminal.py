@@ -35,6 +35,7 @@ _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (nam
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
 _ON_SCREEN: Final = (str, Facts, Table, Lines)
+_MOST_FAILURES: Final = 5
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 
@@ -140,12 +141,12 @@ def print_error_line(text: str) -> None:
     stderr_console.print(text, markup=False, soft_wrap=True)
 
 
-def report_failures(failures: Sequence[str], more: str, after: str, most: int = 5) -> NoReturn:
+def report_failures(failures: Sequence[str], more: str, after: str) -> NoReturn:
     """Print the first failures on stderr, ``more`` with the number of others, and what comes ``after``; exit with 1."""
-    for failure in failures[:most]:
+    for failure in failures[:_MOST_FAILURES]:
         print_error_line(f"airmix: failed: {failure}")
-    if len(failures) > most:
-        print_error_line(f"airmix: failed: {len(failures) - most} {more}")
+    if len(failures) > _MOST_FAILURES:
+        print_error_line(f"airmix: failed: {len(failures) - _MOST_FAILURES} {more}")
     print_error_line(f"airmix: {after}")
     raise Exit(1)
 
@@ -187,22 +188,17 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
             result = make(*given, out=out, **how, progress=progress, finish=finish_with_report, again=False)
     except FinishedBefore as found:
         protected = found.metrics.get("mode") == PROTECTION
-        _say_finished_before(found.folder, protected=protected, may_force=out is not None)
+        or_force = ", or --force to replace it" if out is not None else ""
+        spends = ", which spends epsilon once more" if protected else ""
+        unknown = " (whether the rows changed since is not known)" if protected else ""
+        print_error_line(
+            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give "
+            f"another --out{or_force}"
+        )
         return found.metrics
     # As the file has it, so that a screen is the same whenever it is shown.
     metrics: dict[str, Any] = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     return metrics
-
-
-def _say_finished_before(folder: Path, *, protected: bool = False, may_force: bool = False) -> None:
-    """Say on stderr that what was asked for is there already, and how to compute it again."""
-    or_force = ", or --force to replace it" if may_force else ""
-    spends = ", which spends epsilon once more" if protected else ""
-    unknown = " (whether the rows changed since is not known)" if protected else ""
-    print_error_line(
-        f"airmix: {folder}: finished before and shown again{unknown}; to compute it again{spends}, give another "
-        f"--out{or_force}"
-    )
 
 
 def show_made(as_json: bool, metrics: dict[str, Any], page: Page, *, file: str = "", picture: str) -> None:

@@ -116,12 +116,12 @@ class Engine:
             )
 
     def run_in_order(
-        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
+        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
         """Yield the results in the order of the items: those that are finished early wait."""
         waiting: dict[int, Result] = {}
         wanted = 0
-        for number, result in self.run(prepare, shared, items, on_gpu=on_gpu):
+        for number, result in self.run(prepare, shared, items):
             waiting[number] = result
             while wanted in waiting:
                 yield waiting.pop(wanted)

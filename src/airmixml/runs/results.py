@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
@@ -140,12 +140,6 @@ class _Result:
         """Return the result as plain values for JSON."""
         return to_plain(self)
 
-    @classmethod
-    def from_dict(cls, metrics: Any) -> Self:
-        """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
-        result: Self = from_plain(cls, metrics)
-        return result
-
     def _repr_html_(self) -> str:
         runs = getattr(self, "runs", ())
         title = f"{self.name}, {plural(len(runs), 'seed') if runs else f'seed {self.seed}'}, {self.mode}"
@@ -220,7 +214,7 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
             raise DeployedError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
         several = isinstance(metrics, dict) and "runs" in metrics
         kind: Any = ProtectedResult if mode == PROTECTION else SeedsResult if several else RunResult
-        result: RunResult | SeedsResult | ProtectedResult = kind.from_dict(metrics)
+        result: RunResult | SeedsResult | ProtectedResult = from_plain(kind, metrics)
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result
