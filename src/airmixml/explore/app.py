@@ -74,9 +74,8 @@ class Explorer:
             from airmixml.explore import design
             from airmixml.explore.run_book import RunBook
 
-            list(
-                design.light_parts(Scenario.preset("paper-iris"))
-            )  # so that the first that a page asks for takes no longer
+            # So that the first that a page asks for takes no longer.
+            list(design.light_parts(Scenario.preset("paper-iris")))
             self._prepared.set_result((RunBook(self._folder), design.Jobs()))
         except Exception as problem:  # then each question says so, instead of waiting without end
             self._prepared.set_exception(problem)

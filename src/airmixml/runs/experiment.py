@@ -294,9 +294,8 @@ class ProtectedRunner(Runner):
         }
         metrics["dataset"] |= {"train_samples": pool, "test_samples": tested}
         covered = {each.name for each in fields(ProtectedResult)}  # all that the statements cover, and what is public
-        result: ProtectedResult = from_plain(
-            ProtectedResult, {name: metrics[name] for name in covered & metrics.keys()}
-        )
+        plain = {name: metrics[name] for name in covered & metrics.keys()}
+        result: ProtectedResult = from_plain(ProtectedResult, plain)
         result = replace(result, baselines=baselines_of(learned, protected=True))
         self._draw(result, folder)
         return result
