@@ -18,8 +18,8 @@ from scipy.stats import norm
 
 from airmixml import Scenario, load_network, run
 from airmixml.errors import LeftoverWarning
+from airmixml.files import write_text
 from airmixml.radio.mixtures import Air
-from airmixml.storage.files import write_text
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "private-table", "--set", "learner.rounds=4", "--set", "workers.centre=public", "--out")
@@ -32,7 +32,6 @@ from airmixml import streams
 from airmixml.radio import rounds
 from airmixml.runs import experiment
 from airmixml.storage import run_folder
-from airmixml.storage.files import ResultStore
 stage, after = os.environ["KILL_AT"].split("-")
 left = [int(after)]
 def killing(owner, name, then=False):

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, Self
 
-from airmixml.storage.files import from_plain
+from airmixml.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")

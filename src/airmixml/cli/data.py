@@ -147,9 +147,9 @@ def init_command(
     It names the columns and what you have to declare. Of the values only classes and categories are in it: check them.
     """
     from airmixml.data.first_scenario import first_scenario, parse_declared  # needs NumPy
+    from airmixml.files import write_text, writing_to
     from airmixml.scenario import Workers
     from airmixml.scenario.toml import rule_of
-    from airmixml.storage.files import write_text, writing_to
 
     if label and labels:
         raise ScenarioError("--label and --labels: give one of the two")

@@ -11,10 +11,10 @@ from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.files import ResultStore, from_plain
 from airmixml.radio import check_privacy_target
 from airmixml.scenario import Air, RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
-from airmixml.storage.files import ResultStore, from_plain
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
 from airmixml.wording import shown

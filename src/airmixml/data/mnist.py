@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.fetching import Package, Source, SourceFailure, files_of_mirror
 from airmixml.errors import DataError
+from airmixml.files import open_regular, write_bytes
 from airmixml.progress import Progress, silent
-from airmixml.reading import open_regular
-from airmixml.storage.files import write_bytes
 from airmixml.wording import reason
 
 ALREADY_THERE: Final = "already there"

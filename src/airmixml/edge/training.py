@@ -25,12 +25,12 @@ from airmixml.edge.closed_form import (
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
+from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
-from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
 

@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.files import write_text
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
@@ -146,8 +148,6 @@ def _csv(lines: Iterable[Iterable[Any]]) -> str:
 
 def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     """Write one file for each suffix and return the files."""
-    from airmixml.storage.files import write_text  # here: it needs NumPy, and a list of names does not
-
     paths = [stem.with_name(stem.name + suffix) for suffix in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         write_text(path, text)

@@ -14,11 +14,11 @@ import torch
 
 from airmixml.devices import using_threads
 from airmixml.errors import ScenarioError
+from airmixml.files import ResultStore
 from airmixml.radio.draws import AirSetting, slots_of_rounds
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.transmission import Round, Transmission, kept_block, sent_over
 from airmixml.scenario import RunContext
-from airmixml.storage.files import ResultStore
 from airmixml.workers import Signal
 from airmixml.workers.payloads import Broadcast
 

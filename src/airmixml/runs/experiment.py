@@ -24,6 +24,7 @@ from airmixml.data import DataSet, warn_of_clipping
 from airmixml.devices import find_device
 from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning, ScenarioError, hides_values
+from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -35,7 +36,6 @@ from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.results import SIMULATION, ProtectedResult, RunResult, SeedsResult, load_result
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import (
     METRICS,
     PROTECTION,

@@ -15,8 +15,8 @@ from airmixml.arrays import Doubles
 from airmixml.data import Bounded
 from airmixml.edge import predicted
 from airmixml.errors import PluginError, RunFolderError
+from airmixml.files import write_bytes, writing_to
 from airmixml.runs.classifier import RunModel, load_model
-from airmixml.storage.files import write_bytes, writing_to
 from airmixml.wording import reason
 from airmixml.workers.encoders.onnx_file import import_onnx
 from airmixml.workers.encoding_modules import after_encoder, encoder_part, scaling

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import RunFolderError
+from airmixml.files import Read, corrupt_file, from_plain, read_regular, to_plain
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
-from airmixml.reading import Read, read_regular
-from airmixml.storage.files import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.wording import duration, plural
 from airmixml.workers import WorkerCost

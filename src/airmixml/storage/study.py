@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.files import writing_to
 from airmixml.scenario import Scenario
-from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folder
 
 Cell = TypeVar("Cell")
