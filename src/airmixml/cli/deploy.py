@@ -1,21 +1,30 @@
 """``airmix deploy``, and its parts: ``airmix server``, ``worker``, ``gateway`` and ``air``."""
 
+import itertools
+import json
+import shutil
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option, echo
 
 from airmixml.cli import options
-from airmixml.cli.deploy_up import set_up, up_command
 from airmixml.cli.main import FOLDER, PATIENCE_SECONDS, raise_when_interrupted, run_light
-from airmixml.cli.terminal import print_error_line, show
+from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
-from airmixml.wording import plural
+from airmixml.output.tables import Table
+from airmixml.scenario import Scenario
+from airmixml.wording import duration, plural
+
+if TYPE_CHECKING:
+    from airmixml.data import DataSet
+    from airmixml.deploy.endpoint import Endpoint
+
+PRESET: Final = "trustless-wine"
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
-app.command("up")(up_command)
 
 Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
 Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
@@ -32,6 +41,116 @@ class EndpointOptions:
     show_values: Annotated[
         bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
     ] = False
+
+
+def set_up(
+    scenario: Scenario,
+    out: Path,
+    workers: int,
+    gateways: int = 0,
+    port: int = 0,
+    *,
+    epsilon: float = 0.0,
+    spare: int = 0,
+    data_dir: Path | None = None,
+    enrolled: Path | None = None,
+) -> "tuple[Scenario, DataSet, Endpoint]":
+    """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
+    from airmixml.deploy.compiling import data_of, make_contract, planned_for
+    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment, free_ports
+
+    check_new(out, workers, gateways)
+    planned = planned_for(scenario, workers)
+    check_gateways(workers, gateways, planned.privacy.colluders)
+    dataset = data_of(planned, data_dir)
+    raise_when_interrupted()
+    server = create_deployment(
+        out,
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, epsilon=epsilon, spare=spare),
+        workers=workers,
+        gateways=gateways,
+        port=port or free_ports(1)[0],
+        enrolled=enrolled,
+    )
+    if gateways and not planned.privacy.colluders:
+        print_error_line(
+            "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
+            "other"
+        )
+    return planned, dataset, server
+
+
+@app.command("up")
+@options.with_groups
+def up_command(
+    chosen: options.Chosen,
+    workers: Annotated[int, Option(help="Number of workers, a process each.")] = 16,
+    out: Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")] = None,
+    kill: Annotated[
+        bool, Option("--kill/--no-kill", help="Kill one worker in the middle of a round, and start it again.")
+    ] = True,
+    deadline: Annotated[float, Option(help="Seconds that the server waits for the next answer.")] = 3.0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
+
+    Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
+    is killed and started again. Writes a model that `airmix predict` reads; where it is interrupted, nothing is left.
+    """
+    import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
+
+    from airmixml.deploy.endpoint import SERVER_NAME
+    from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.trial import ROWS, Trial, deal_rows
+    from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
+
+    find_mosquitto()
+    if not deadline > 0.0:
+        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    if chosen.file is None and chosen.preset is None:
+        chosen = replace(chosen, preset=PRESET)
+    scenario = chosen.settled(data_dir=data_dir)
+    first = RUNS_FOLDER / f"deploy-{scenario.name}"
+    others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+    folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
+    if out is None and folder != first:
+        print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
+    planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
+
+    def say(line: str) -> None:
+        print_error_line(f"airmix: {command_seconds():5.1f} s  {line}")
+
+    try:
+        rows = deal_rows(planned, dataset, folder, server, data_dir)
+        more = () if data_dir is None else ("--data-dir", data_dir)
+        killed = Trial(folder, say, deadline=deadline, more=more).run(kill=kill)
+    except KeyboardInterrupt:  # the same command can be given again
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
+    result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
+    each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
+    scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in found["rounds"]]
+    table = Table(
+        title=f"{workers} workers; rows of each: {each_has}",
+        columns=("round", "workers in the sum", "accuracy after it"),
+        rows=tuple(
+            (str(each["round"]), str(len(each["workers"])), score)
+            for each, score in zip(found["rounds"], scores, strict=True)
+        ),
+    )
+    own = folder / SERVER_NAME
+    show(
+        as_json,
+        result,
+        table,
+        *([f"{killed} was killed and started again"] if killed else []),
+        f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
+        f"{found['promise']}",
+        f"{duration(result['seconds'])}; predict, here rows it learned from: airmix predict {own} "
+        f"{next(folder.glob(f'devices/*/{ROWS}'))} --score",
+    )
 
 
 @app.command("init")
