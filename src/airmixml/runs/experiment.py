@@ -6,15 +6,12 @@ It is a simulation for studies, or real data in protection, with nothing written
 from __future__ import annotations
 
 import json
-import platform
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +30,8 @@ from airmixml.radio.power_calibration import composes_exactly
 from airmixml.radio.tally import placed_distances
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.results import SIMULATION, ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
+from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.run_folder import (
     METRICS,
@@ -49,8 +46,7 @@ from airmixml.storage.run_folder import (
 )
 from airmixml.storage.study import Study, consecutive_seeds
 from airmixml.streams import Secret, Streams
-from airmixml.version import __version__
-from airmixml.workers import load_dataset, settle, worker_cost
+from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
@@ -286,7 +282,7 @@ class ProtectedRunner(Runner):
         learned.transmission.report.before_the_draw = True
         self._keep(learned, folder)
         metrics = {
-            **_metrics(learned, device=self.context.speed.device, run_dir=_run_dir(folder, whole)),
+            **metrics_of(learned, device=self.context.speed.device, run_dir=_run_dir(folder, whole)),
             "mode": PROTECTION,
             "public_test": self.public_test,
             "releases": 1,
@@ -333,53 +329,3 @@ def warn_of_killed(whole: RunFolder) -> None:
 
 def _run_dir(folder: RunFolder, whole: RunFolder) -> str:
     return str(whole.final if folder is whole else whole.final / folder.final.name)
-
-
-def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "") -> RunResult:
-    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
-    dataset = learned.transmission.dataset
-    metrics = {
-        **_metrics(learned, device=device, run_dir=run_dir),
-        "clipped_values": dataset.clipped_values,
-        "clipped_samples": dataset.clipped_samples,
-        "seconds": seconds,
-        "resumed_from_epoch": 0,
-        "mode": SIMULATION,
-    }
-    result: RunResult = from_plain(RunResult, metrics)
-    return result
-
-
-def _metrics(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
-    """Return what was sent, what was learned from it, and by what."""
-    sent, history = learned.transmission, learned.trained.history
-    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
-    accuracy = None
-    if history.test_accuracy:
-        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
-        accuracy = {"final": history.final_accuracy, **best}
-    return {
-        **report.to_dict(),
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "air": keys_in_force(scenario.air),
-        "task": dataset.task,
-        "accuracy": accuracy,
-        "scores": history.scores,
-        "worker_cost": worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, report.signal).to_dict(),
-        "row_copies": report.row_copies,
-        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
-        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
-        "dataset": {
-            **{name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim", "train_samples")},
-            "test_samples": len(dataset.test_labels),
-        },
-        "device": device,
-        "versions": {
-            "airmixml": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
-            "platform": f"{sys.platform} {platform.machine()}",
-        },
-        "run_dir": run_dir,
-    }

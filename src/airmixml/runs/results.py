@@ -1,18 +1,28 @@
 """What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
 
+from __future__ import annotations
+
 import json
+import platform
+import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import RunFolderError
 from airmixml.files import Read, corrupt_file, from_plain, read_regular, to_plain
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
+from airmixml.scenario import keys_in_force
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
+from airmixml.version import __version__
 from airmixml.wording import duration, plural
-from airmixml.workers import WorkerCost
+from airmixml.workers import WorkerCost, worker_cost
+
+if TYPE_CHECKING:
+    from airmixml.edge import Learned
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -233,3 +243,53 @@ class DeployedError(RunFolderError):
 def load_metrics(folder: Path | str) -> dict[str, Any]:
     """Return the metrics of a finished run folder as plain values; refuse one that is not finished, or was changed."""
     return load_result(folder).to_dict()
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "") -> RunResult:
+    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
+    dataset = learned.transmission.dataset
+    metrics = {
+        **metrics_of(learned, device=device, run_dir=run_dir),
+        "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
+        "seconds": seconds,
+        "resumed_from_epoch": 0,
+        "mode": SIMULATION,
+    }
+    result: RunResult = from_plain(RunResult, metrics)
+    return result
+
+
+def metrics_of(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+    """Return what was sent, what was learned from it, and by what."""
+    sent, history = learned.transmission, learned.trained.history
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    accuracy = None
+    if history.test_accuracy:
+        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+        accuracy = {"final": history.final_accuracy, **best}
+    return {
+        **report.to_dict(),
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
+        "task": dataset.task,
+        "accuracy": accuracy,
+        "scores": history.scores,
+        "worker_cost": worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, report.signal).to_dict(),
+        "row_copies": report.row_copies,
+        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+        "dataset": {
+            **{name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim", "train_samples")},
+            "test_samples": len(dataset.test_labels),
+        },
+        "device": device,
+        "versions": {
+            "airmixml": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
+            "platform": f"{sys.platform} {platform.machine()}",
+        },
+        "run_dir": run_dir,
+    }
