@@ -1,6 +1,7 @@
 """A registry: named things of one kind, of this package, of other packages, and given in Python.
 
-Names are known without importing anything; a thing is imported when it is first asked for.
+Names are known without importing anything; a thing is imported when it is first asked for. So are names of a package
+(``import_late``): torch takes seconds, and most commands never need it.
 """
 
 import hashlib
@@ -35,29 +36,6 @@ def _entry_points(_path: tuple[str, ...]) -> Any:
     from importlib.metadata import entry_points  # here: a worker needs none of other packages
 
     return entry_points()
-
-
-def import_late(package: str) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for ``package``, which imports a name as its ``if TYPE_CHECKING`` says.
-
-    Names are imported at first use: torch takes seconds, and most commands never need it.
-    """
-
-    @cache
-    def modules() -> dict[str, str | None]:
-        import ast  # here: most processes ask for no such name
-
-        loader: Any = sys.modules[package].__loader__
-        branches = (node for node in ast.parse(loader.get_source(package)).body if isinstance(node, ast.If))
-        imports = (node for branch in branches for node in branch.body if isinstance(node, ast.ImportFrom))
-        return {name.name: node.module for node in imports for name in node.names}
-
-    def get(name: str) -> Any:
-        if module := modules().get(name):
-            return getattr(import_module(module), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return get
 
 
 def places_in(package: str, *modules: str) -> dict[str, str]:
@@ -297,3 +275,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return _ordered(value)
     return type(value).__qualname__ if isinstance(value, MemberDescriptorType) else value
+
+
+def import_late(package: str) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for ``package``, which imports a name as its ``if TYPE_CHECKING`` says."""
+
+    @cache
+    def modules() -> dict[str, str | None]:
+        import ast  # here: most processes ask for no such name
+
+        loader: Any = sys.modules[package].__loader__
+        branches = (node for node in ast.parse(loader.get_source(package)).body if isinstance(node, ast.If))
+        imports = (node for branch in branches for node in branch.body if isinstance(node, ast.ImportFrom))
+        return {name.name: node.module for node in imports for name in node.names}
+
+    def get(name: str) -> Any:
+        if module := modules().get(name):
+            return getattr(import_module(module), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
