@@ -112,8 +112,7 @@ class Checkpoint(Protocol):
         """Keep the state."""
 
 
-def fit(
-    model: nn.Module,
+def train_stack(
     learner: Learner,
     dataset: DataSet,
     inputs: torch.Tensor,
@@ -123,11 +122,17 @@ def fit(
     speed: Speed | None = None,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
+    network: nn.Module | None = None,
 ) -> list[TrainingHistory]:
-    """Train in place and return each network's history; the order of the mixtures in each epoch follows from the seed.
+    """Train one network on each of several sets of mixtures, all at once, and return each network's history.
 
-    Networks of a stack share the seed. Mixtures are (networks x) slots x symbols.
+    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
+    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis; or they
+    are slots x symbols for a single ``network``, which is trained in place.
     """
+    model = network
+    if model is None:
+        model = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
     speed = speed or Speed()
     streams, device, slots = Streams(seed), find_device(speed.device), inputs.shape[-2]
     model.to(device)
@@ -181,11 +186,11 @@ def fit(
         progress("training", learner.epochs, learner.epochs)
         last = class_scores(model, test_inputs) if test_labels.numel() else None
     histories = []
-    for network in range(len(losses[0])):
-        history = TrainingHistory(loss=[each[network] for each in losses])
-        curve = [each[network] for each in accuracies]
+    for number in range(len(losses[0])):
+        history = TrainingHistory(loss=[each[number] for each in losses])
         if last is not None:
-            note_scores(history, dataset, curve, last[network] if last.dim() == 3 else last)
+            curve = [each[number] for each in accuracies]
+            note_scores(history, dataset, curve, last[number] if last.dim() == 3 else last)
         histories.append(history)
     return histories
 
@@ -226,29 +231,6 @@ def train_model(
     from a checkpoint ends where an uninterrupted one does.
     """
     model = start_network(learner, dataset, seed)
-    (history,) = fit(
-        model, learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
-    )
+    how: dict[str, Any] = {"seed": seed, "speed": speed, "progress": progress, "checkpoint": checkpoint}
+    (history,) = train_stack(learner, dataset, inputs, labels, **how, network=model)
     return TrainedModel(model=model, history=history)
-
-
-def train_stack(
-    learner: Learner,
-    dataset: DataSet,
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    seed: int,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
-) -> list[TrainingHistory]:
-    """Train one network on each of several sets of mixtures, all at once, and return each network's history.
-
-    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
-    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis.
-    """
-    stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
-    return fit(
-        stack, learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
-    )
