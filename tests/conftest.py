@@ -86,7 +86,7 @@ class Backwards(Engine):
         return False
 
     def run(
-        self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False, in_order: bool = False
+        self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False
     ) -> Generator[tuple[int, Any], None, None]:
         prepare, shared = pickle.loads(pickle.dumps((prepare, shared)))
         work = prepare(shared)

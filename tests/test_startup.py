@@ -8,11 +8,11 @@ import sys
 import pytest
 import typer
 
-from airmixml.cli import app as application
-from airmixml.cli.app import load
+from airmixml.cli import options as application
+from airmixml.cli.options import load
 
 HEAVY = ("torch", "matplotlib", "pandas", "scipy.stats", "scipy.optimize", "sklearn", "dp_accounting", "skimage", "ray")
-COMMAND = "import sys; from airmixml.cli.app import app; app(sys.argv[1:], standalone_mode=False)"
+COMMAND = "import sys; from airmixml.cli.options import app; app(sys.argv[1:], standalone_mode=False)"
 
 
 def loaded(code: str, *arguments: str) -> list[str]:

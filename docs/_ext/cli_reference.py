@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from airmixml.cli.app import app, load
+from airmixml.cli.options import app, load
 
 
 def cli_reference() -> str:

@@ -7,20 +7,8 @@ group of the kind.
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.registry import Registry
+from airmixml.registry import Registry, places_in
 from airmixml.wording import shown
-
-
-def _in(package: str, *modules: str) -> dict[str, str]:
-    """Return where things live, of lines "module: name name=Attribute"; an attribute not said is the name, as NAME."""
-    places = {}
-    for line in modules:
-        module, _, words = line.partition(": ")
-        for word in words.split():
-            name, _, attribute = word.partition("=")
-            places[name] = f"{package}.{module}:{attribute or name.upper().replace('-', '_')}"
-    return places
-
 
 ENCODERS: Final = Registry(
     "encoder",
@@ -31,7 +19,7 @@ ENCODERS: Final = Registry(
         *("about", "feature_count", "features", "cost", "after_centring"),
         *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
     ),
-    places=_in(
+    places=places_in(
         "airmixml.workers",
         "encoder: scale clip",
         "encoders.images: dct",
@@ -54,7 +42,7 @@ DATASETS: Final = Registry(
         *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
         *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
     ),
-    places=_in(
+    places=places_in(
         "airmixml.data", "embedded: iris digits", "mnist: mnist fashion-mnist", "embedded: breast-cancer wine diabetes"
     ),
 )
@@ -66,7 +54,7 @@ ACCOUNTANTS: Final = Registry(
     "privacy.accountant",
     base="airmixml.privacy.Accountant",
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
-    places=_in(
+    places=places_in(
         "airmixml.privacy",
         "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight rdp=RdpAccountant",
         "loss_distribution: pld=PldAccountant",
@@ -83,7 +71,7 @@ ADVERSARIES: Final = Registry(
     base="airmixml.privacy.Adversary",
     needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
     made_by="of",
-    places=_in(
+    places=places_in(
         "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
     ),
     objects=False,
@@ -96,7 +84,7 @@ LEARNERS: Final = Registry(
     "learner.model",
     base="airmixml.edge.LearnerModel",
     needs=("about", "closed_form", "build"),
-    places=_in("airmixml.edge", "learners: mlp=Mlp cnn=Cnn ridge=Ridge lda=Lda"),
+    places=places_in("airmixml.edge", "learners: mlp=Mlp cnn=Cnn ridge=Ridge lda=Lda"),
     objects=False,
 )
 """What the server trains."""
@@ -107,7 +95,7 @@ ATTACKS: Final = Registry(
     "--attacks",
     base="airmixml.attacks.Attack",
     needs=("about", "adversary", "findings", "refusal", "run"),
-    places=_in(
+    places=places_in(
         "airmixml.attacks",
         "server_attacks: least-squares prior",
         "listener_attacks: release eavesdropper",
@@ -125,7 +113,7 @@ METHODS: Final = Registry(
     "--methods",
     base="airmixml.compare.Method",
     needs=("about", "run", "missing", "skipped"),
-    places=_in(
+    places=places_in(
         "airmixml.compare",
         "ours: airmix airmix-rounds masked masked-rounds unmasked digital digital-rounds workers-noise",
         "ours: mixup-features paper federated federated-50 federated-masked",
@@ -144,7 +132,7 @@ IMPAIRMENTS: Final = Registry(
     base="airmixml.impairments.gains.Impairment",
     needs=("about", "of", "gains", "largest_power_gain", "follows_worker"),
     made_by="of",
-    places=_in(
+    places=places_in(
         "airmixml.impairments",
         "gain_errors: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
         "gain_errors: amplitude-error=AmplitudeError estimation-error=EstimationError",
@@ -164,7 +152,7 @@ PAYLOADS: Final = Registry(
     base="airmixml.workers.signal.Payload",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
     made_by="__call__",
-    places=_in(
+    places=places_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
     ),
     objects=False,
@@ -178,7 +166,7 @@ DESCENTS: Final = Registry(
     base="airmixml.edge.descents.Stepping",
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
-    places=_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
+    places=places_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
     objects=False,
 )
 """What a server broadcasts next, given what it received in a round."""
@@ -189,7 +177,7 @@ NOISES: Final = Registry(
     "privacy.noise",
     base="airmixml.radio.air.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
-    places=_in("airmixml.radio", "air: receiver", "workers_noise: workers=OWN masked"),
+    places=places_in("airmixml.radio", "air: receiver", "workers_noise: workers=OWN masked"),
 )
 """What hides a worker."""
 
@@ -199,7 +187,7 @@ POWER_POLICIES: Final = Registry(
     "mixing.power",
     base="airmixml.radio.mixing.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
-    places=_in("airmixml.radio", "mixing: max=LARGEST dp=PRIVATE fixed"),
+    places=places_in("airmixml.radio", "mixing: max=LARGEST dp=PRIVATE fixed"),
 )
 """How strongly slots are received."""
 
@@ -209,7 +197,7 @@ LINKS: Final = Registry(
     "radio.link",
     base="airmixml.radio.links.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
-    places=_in("airmixml.radio", "links: analog digital"),
+    places=places_in("airmixml.radio", "links: analog digital"),
 )
 """How vectors get to the server."""
 
@@ -219,7 +207,7 @@ FADINGS: Final = Registry(
     "radio.fading",
     base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
-    places=_in("airmixml.impairments", "fading: none rayleigh rician"),
+    places=places_in("airmixml.impairments", "fading: none rayleigh rician"),
 )
 """How channels differ from their mean."""
 
@@ -229,7 +217,7 @@ RATIOS: Final = Registry(
     "mixing.policy",
     base="airmixml.radio.mixing.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
-    places=_in("airmixml.radio", "mixing: dirmix nonmix equalmix"),
+    places=places_in("airmixml.radio", "mixing: dirmix nonmix equalmix"),
 )
 """How the mixing ratios are drawn."""
 
@@ -239,7 +227,7 @@ ASSIGNMENTS: Final = Registry(
     "mixing.assignment",
     base="airmixml.radio.mixing.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
-    places=_in("airmixml.radio", "mixing: random max-min"),
+    places=places_in("airmixml.radio", "mixing: random max-min"),
 )
 """Which worker of a slot gets which ratio."""
 
@@ -252,7 +240,7 @@ SCHEDULES: Final = Registry(
         *("about", "sampling", "by_coin", "uniform", "pick", "most_participations", "check", "facts", "seats"),
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
     ),
-    places=_in("airmixml.radio", "schedules: fixed poisson"),
+    places=places_in("airmixml.radio", "schedules: fixed poisson"),
 )
 """Who sends when."""
 
@@ -262,7 +250,7 @@ PATH_LOSSES: Final = Registry(
     "radio.path_loss",
     base="airmixml.impairments.fading.PathLoss",
     needs=("about", "loss_db", "gain"),
-    places=_in("airmixml.impairments", "fading: power-law"),
+    places=places_in("airmixml.impairments", "fading: power-law"),
 )
 """How channels weaken with the distance."""
 

@@ -38,6 +38,17 @@ def _entry_points(_path: tuple[str, ...]) -> Any:
     return entry_points()
 
 
+def places_in(package: str, *modules: str) -> dict[str, str]:
+    """Return where things live, of lines "module: name name=Attribute"; an attribute not said is the name, as NAME."""
+    places = {}
+    for line in modules:
+        module, _, words = line.partition(": ")
+        for word in words.split():
+            name, _, attribute = word.partition("=")
+            places[name] = f"{package}.{module}:{attribute or name.upper().replace('-', '_')}"
+    return places
+
+
 @dataclass(eq=False)
 class Registry:
     """Named things of one kind."""

@@ -82,17 +82,17 @@ def simulated(seed: int) -> str:
     return f"simulation: {undone}; for real data use airmix run --private"
 
 
-def did_you_mean(word: str, options: Sequence[str], before: str = "; ", after: str = "") -> str:
+def did_you_mean(word: str, options: Sequence[str], after: str = "") -> str:
     """Return "; did you mean X?" for the option most like ``word``; nothing where none is like it.
 
-    Letters in capitals count as the small ones; ``before`` and ``after`` stand around the question where there is one.
+    Letters in capitals count as the small ones; ``after`` stands behind the question where there is one.
     """
     from difflib import get_close_matches
 
     # Only the beginnings of some: a broken file may hold very long or very many names, and the comparison is quadratic.
     by_beginning = {option[:_LONGEST_SHOWN].lower(): option for option in reversed(options[:_MOST_COMPARED])}
     near = get_close_matches(word.lower()[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=_LEAST_ALIKE)
-    return f"{before}did you mean {by_beginning[near[0]]}?{after}" if near else ""
+    return f"; did you mean {by_beginning[near[0]]}?{after}" if near else ""
 
 
 def reason(problem: BaseException) -> str:
@@ -132,8 +132,8 @@ NONE: Final = "–"  # in a cell that has no value
 
 
 NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
-JOULES: Final = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12))
-SECONDS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+_JOULES: Final = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12))
+_SECONDS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 
 
 def epsilon_words(epsilon: float | None) -> str:
@@ -146,22 +146,17 @@ def epsilon_words(epsilon: float | None) -> str:
 
 def joules(value: float) -> str:
     """Return an energy with a unit that keeps it readable."""
-    return _with_unit(value, JOULES)
+    return _with_unit(value, _JOULES)
 
 
 def duration(seconds: float) -> str:
     """Return a time with a unit that keeps it readable."""
-    return _with_unit(seconds, SECONDS)
+    return _with_unit(seconds, _SECONDS)
 
 
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
-    unit, size = unit_for(value, units)
+    unit, size = next((each for each in units if value >= each[1]), units[-1])  # the largest that the value reaches
     return f"{value / size:.3g} {unit}"
-
-
-def unit_for(value: float, units: Sequence[tuple[str, float]]) -> tuple[str, float]:
-    """Return the largest unit that the value reaches, or the last one, and its size."""
-    return next((each for each in units if value >= each[1]), units[-1])
 
 
 def plural(count: int, thing: str, ending: str = "s") -> str:

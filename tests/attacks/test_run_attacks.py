@@ -32,10 +32,10 @@ from airmixml.attacks.result import Found
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.files import ResultStore
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
-from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
 from airmixml.wording import NOTHING_PROMISED, epsilon_text
 from airmixml.workers import deploy, load_dataset

@@ -15,8 +15,8 @@ from verdicts_for_tests import verdict_of
 from airmixml.audit import Audit, noise_check
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.files import from_plain, to_plain
 from airmixml.radio import air, draws, mixtures
-from airmixml.storage.files import from_plain, to_plain
 from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]

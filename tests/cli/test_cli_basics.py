@@ -91,7 +91,7 @@ def test_no_command_at_all_is_answered_with_readable_help(airmix: Airmix) -> Non
 
 
 def test_printing_commands_need_no_torch() -> None:
-    code = "import airmixml.cli.app, sys; print([name for name in ('torch', 'matplotlib') if name in sys.modules])"
+    code = "import airmixml.cli.options, sys; print([name for name in ('torch', 'matplotlib') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from airmixml.cli.app import app
+from airmixml.cli.options import app
 from airmixml.errors import RunFolderError
 
 IRIS = ("compare", "--preset", "private-iris")

@@ -25,7 +25,7 @@ from airmixml.cli.main import main
 sys.meta_path.insert(0, Imports())
 main()
 """
-FIRST = "airmixml.cli.app"
+FIRST = "airmixml.cli.options"
 
 
 def start(*arguments: str, cwd: Path, awaited: str = FIRST) -> subprocess.Popen[str]:

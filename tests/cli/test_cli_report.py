@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from airmixml.files import is_temporary
 from airmixml.output.page import Page
-from airmixml.storage.files import is_temporary
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airmixml.cli.process import take_streams
+from airmixml.cli.main import take_streams
 
 RUN = "run --preset paper-iris --set radio.slots=50 --set learner.epochs=2 --out here"
 MISTAKE = "show nosuch"
@@ -61,7 +61,7 @@ def test_a_reader_of_stderr_that_goes_away_ends_nothing(tmp_path: Path) -> None:
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     """Else what a library writes to stdout or stderr would end up in it."""
     code = (
-        "import os, sys; from airmixml.cli.process import take_streams; take_streams(); "
+        "import os, sys; from airmixml.cli.main import take_streams; take_streams(); "
         "file = os.open('first', os.O_CREAT | os.O_WRONLY); sys.stdout.write('x'); sys.stderr.write('x'); "
         "sys.stdout.flush(); os.write(file, str(file).encode())"
     )

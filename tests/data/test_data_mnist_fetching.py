@@ -21,9 +21,8 @@ from tiny_mnist import (
     write_files,
 )
 
-from airmixml.data import published
-from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST_FILES
-from airmixml.data.published import ALREADY_THERE
+from airmixml.data import fetching
+from airmixml.data.mnist import ALREADY_THERE, FASHION_MNIST_FILES, MNIST_FILES, PublishedFile
 from airmixml.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -100,10 +99,10 @@ def test_a_mirror_that_drips_bytes_is_left_when_the_time_is_over() -> None:
         body = gzip.compress(os.urandom(200_000))
         return 200, (body[at : at + 20_000] for at in range(0, len(body), 20_000) if not time.sleep(0.05)), len(body)
 
-    large = published.PublishedFile(TRAIN_IMAGES, (200_000,), "")
+    large = PublishedFile(TRAIN_IMAGES, (200_000,), "")
     with mirror(drip) as (address, _):
-        files = published.files_of_mirror(address, [large], lambda _: None, seconds_per_file=0.1)
-        with pytest.raises(published.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.1 s"):
+        files = fetching.files_of_mirror(address, {large.name: large.byte_count}, lambda _: None, seconds_per_file=0.1)
+        with pytest.raises(fetching.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.1 s"):
             next(files)
 
 

@@ -8,8 +8,8 @@ import pytest
 import tiny_mnist
 from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, write_files
 
-from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES
-from airmixml.data.published import PublishedFile, PublishedSet, cache_folder
+from airmixml.data.fetching import read_bounded
+from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES, PublishedFile, PublishedSet, cache_folder
 from airmixml.errors import DataError
 from airmixml.progress import silent
 from airmixml.scenario import Workers
@@ -154,6 +154,6 @@ def test_an_endless_stream_is_read_no_further_than_one_byte_too_many() -> None:
     file = tiny_mnist.FILES[0]
     heard: list[int] = []
     with Path("/dev/zero").open("rb") as endless:
-        content = file.read_bounded(endless, heard.append)
+        content = read_bounded(endless, file.name, file.byte_count, heard.append)
     assert len(content) == file.byte_count + 1
     assert heard[-1] == len(content)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from airmixml.cli.app import app
+from airmixml.cli.options import app
 
 HEADER = ("weight", "income", "colour", "town", "outcome")
 KNOWN = ("weight=40,120", "income=0,80000")

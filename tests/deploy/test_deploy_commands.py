@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from runs_for_tests import WORKERS, deploy, write_rows
 
-from airmixml.cli.light import answer_light
+from airmixml.cli.main import answer_light
 from airmixml.deploy.endpoint import DeployError, Endpoint
 from airmixml.deploy.worker_process import open_workers
 
@@ -305,8 +305,7 @@ def measure():  # work like that of an import, which takes 0.1 s where nothing e
     return seconds() - before
 measured = measure()
 before = seconds()
-from airmixml.cli.main import main
-from airmixml.cli.light import answer_light
+from airmixml.cli.main import answer_light, main
 from airmixml.deploy import worker_process
 took = seconds() - before
 measured += measure()

@@ -17,7 +17,7 @@ from airmixml.data import DataSet, Signs
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Preconditioned, Start
 from airmixml.scenario import Learner
-from airmixml.scenario.automatic import IDENTITY, LOGISTIC, SOFTMAX
+from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX
 from airmixml.workers import encode
 
 RNG = np.random.default_rng(4)

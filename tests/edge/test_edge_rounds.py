@@ -20,7 +20,7 @@ from airmixml.radio.tally import rehearse
 from airmixml.radio.transmission import RoundsOnAir
 from airmixml.registries import DESCENTS
 from airmixml.scenario import Learner
-from airmixml.scenario.automatic import IDENTITY, SOFTMAX
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 

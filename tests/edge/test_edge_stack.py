@@ -17,7 +17,7 @@ from torch import nn
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import stack as stacks
-from airmixml.edge.fitting import train_model, train_seeds, train_stack
+from airmixml.edge.fitting import train_model, train_stack
 from airmixml.edge.models import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory
@@ -395,15 +395,3 @@ def test_accuracies_on_iris_are_spread_as_those_of_single_trainings() -> None:
     assert np.std(single) > 0.05
     assert abs(difference.mean()) < 0.01
     assert np.abs(difference).max() < 0.07
-
-
-def test_seeds_in_one_stack_are_trained_as_if_alone() -> None:
-    """Each with its own test set, initial values and order of mixtures."""
-    small = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=4")
-    mixtures = [simulate(small.with_seed(seed)) for seed in (3, 4, 5)]
-    together = train_seeds(mixtures, speed=ONE)
-    alone = [train(each, speed=ONE).history for each in mixtures]
-    assert len({tuple(history.loss) for history in alone}) == 3
-    for stacked, single in zip(together, alone, strict=True):
-        assert stacked.loss == pytest.approx(single.loss, rel=1e-4)
-        assert stacked.test_accuracy == pytest.approx(single.test_accuracy, abs=0.041)  # two of 50 at a boundary

@@ -16,7 +16,7 @@ import pytest
 
 from airmixml import AirMixError, ScenarioError
 from airmixml.engines import Engine, cluster, processes
-from airmixml.engines.work import Raised, attempt
+from airmixml.engines.processes import Raised, attempt
 
 SQUARES = [number**2 for number in range(10)]
 item_of = attrgetter("__getitem__")  # of what is shared, makes what makes results of items

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from airmixml import Scenario
 from airmixml.errors import AirMixError
 from airmixml.explore.run_book import NOTES, RunBook, plain_curve
-from airmixml.reading import open_within
+from airmixml.files import open_within
 from airmixml.runs.model_files import CHECKPOINT
 
 LARGE = 40_000_000

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from folders_for_tests import Finished
 
+from airmixml.files import write_arrays
 from airmixml.reports import write_report
-from airmixml.storage.files import write_arrays
 
 COVERED = ("metrics.json", "scenario.toml", "learning_curve.csv", "figures/privacy.png", "model.npz")
 FORBIDDEN = ("SNR", "energy", "clipped", "median worker", "power limit", "never saw noise")

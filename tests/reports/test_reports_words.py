@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.attacks.measured import naming_bound
-from airmixml.output.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
-from airmixml.output.commands import command_for, flat
+from airmixml.output.cards import NEIGHBOURS, cards_of, command_for, flat, meaning, promise_of, right_at_most, trust
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
 

@@ -19,7 +19,7 @@ from airmixml.budgets import LedgerFile, People
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
 from airmixml.runs import spending
-from airmixml.runs.runners import Runner
+from airmixml.runs.experiment import Runner
 from airmixml.runs.spending import plan_spending
 from airmixml.streams import Streams
 

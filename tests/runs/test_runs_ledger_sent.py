@@ -14,8 +14,8 @@ import airmixml
 from airmixml import Scenario
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.errors import LedgerError, ScenarioError
-from airmixml.runs import runners
-from airmixml.runs.runners import ProtectedRunner, Runner
+from airmixml.runs import experiment
+from airmixml.runs.experiment import ProtectedRunner, Runner
 
 run = partial(airmixml.run, pictures=False)
 
@@ -87,7 +87,7 @@ def test_a_run_of_more_workers_than_samples_is_refused_before_it_is_reserved(tmp
 @pytest.fixture
 def after_sending(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Have something happen to the ledger of a protected run between its sending and its settling."""
-    real = runners.learn
+    real = experiment.learn
 
     def have(happen: Callable[[], object]) -> None:
         def learn(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ def after_sending(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obj
             happen()
             return learned
 
-        monkeypatch.setattr(runners, "learn", learn)
+        monkeypatch.setattr(experiment, "learn", learn)
 
     return have
 

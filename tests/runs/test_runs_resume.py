@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 import airmixml
 from airmixml import RunFolderError, Scenario, Speed, load_network
+from airmixml.files import ResultStore
 from airmixml.progress import Progress
 from airmixml.runs.model_files import FileCheckpoint
-from airmixml.storage.files import ResultStore
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 

@@ -18,8 +18,8 @@ from scipy.stats import norm
 
 from airmixml import Scenario, load_network, run
 from airmixml.errors import LeftoverWarning
+from airmixml.files import write_text
 from airmixml.radio.mixtures import Air
-from airmixml.storage.files import write_text
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "private-table", "--set", "learner.rounds=4", "--set", "workers.centre=public", "--out")
@@ -30,9 +30,8 @@ import os, signal
 from airmixml.cli.main import main
 from airmixml import streams
 from airmixml.radio.transmission import RoundsOnAir
-from airmixml.runs import runners
+from airmixml.runs import experiment
 from airmixml.storage import run_folder
-from airmixml.storage.files import ResultStore
 stage, after = os.environ["KILL_AT"].split("-")
 left = [int(after)]
 def killing(owner, name, then=False):
@@ -50,7 +49,7 @@ def killing(owner, name, then=False):
     "send": lambda: killing(RoundsOnAir, "receive"),
     "sent": lambda: killing(RoundsOnAir, "receive", then=True),
     "save": lambda: killing(ResultStore, "save"),
-    "model": lambda: killing(runners, "save_model"),
+    "model": lambda: killing(experiment, "save_model"),
     "publish": lambda: killing(run_folder.RunFolder, "publish"),
 }[stage]()
 main()

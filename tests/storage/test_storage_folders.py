@@ -13,8 +13,8 @@ import airmixml
 from airmixml import RunFolderError, Scenario, devices
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
 from airmixml.errors import PrivacyError
+from airmixml.files import locked, write_text, writing_to
 from airmixml.runs import run
-from airmixml.storage.files import locked, write_text, writing_to
 from airmixml.storage.run_folder import claim_folder, claim_free_folder
 from airmixml.sweeps import run_sweep
 

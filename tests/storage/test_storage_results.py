@@ -16,7 +16,7 @@ import pytest
 from airmixml import RunFolderError, Scenario
 from airmixml.audit.trials import Keeper
 from airmixml.compare import compare_methods, load_methods
-from airmixml.storage.files import Arrays, ResultStore, from_plain, to_plain
+from airmixml.files import Arrays, ResultStore, from_plain, to_plain
 
 VALUES = {"text": "ε", "none": None, "list": [1, 2.5, -1e-300], "nested": {"inf": math.inf}}
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "none": np.zeros((0, 3), np.float32)}

@@ -59,7 +59,7 @@ def test_what_is_kept_is_not_run_again_and_outcomes_have_the_order_of_the_cells(
 
 def test_a_budget_is_reserved_before_the_first_cell() -> None:
     task = Squares({2: 4}, break_odd=True)
-    found, kept = Study(cells=range(4), task=task, reducer=both, budget=Log(task.log)).run()
+    found, kept = Study(cells=range(4), task=task, reducer=both, reserve=Log(task.log).reserve).run()
     assert (found, kept) == ({0: 0, 1: -1, 2: 4, 3: -1}, 1)
     runs = ["run 0", "save 0", "run 1", "save 1", "run 3", "save 3"]
     assert task.log == ["reserve all but [2]", *runs]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airmixml import AirMixError, RunFolderError, Scenario, simulate
-from airmixml.storage.files import ResultStore
+from airmixml.files import ResultStore
 from airmixml.sweeps import Energies, Part, Trainings, cut_into_batches
 from airmixml.sweeps.batched_task import BatchedTask, Finished
 from airmixml.sweeps.batches import Place

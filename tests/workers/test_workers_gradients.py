@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from airmixml.data import Centred, Signs
 from airmixml.errors import ScenarioError
-from airmixml.scenario.automatic import IDENTITY, LOGISTIC
+from airmixml.scenario.score_links import IDENTITY, LOGISTIC
 from airmixml.workers import Signal
 from airmixml.workers.gradients import Gradients
 from airmixml.workers.payloads import Broadcast

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.scenario.automatic import IDENTITY, SOFTMAX
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX
 from airmixml.workers.gradients import Gradients
 from airmixml.workers.payloads import Broadcast
 from airmixml.workers.signal import Signal

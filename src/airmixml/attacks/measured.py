@@ -24,7 +24,7 @@ from scipy.stats import binom, hypergeom, norm, rankdata
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
-from airmixml.storage.files import from_plain
+from airmixml.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")

@@ -22,6 +22,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.files import Arrays, ResultStore, write_text, writing_to
 from airmixml.planning.account import state_slots
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -32,7 +33,6 @@ from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import Arrays, ResultStore, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.storage.study import Study
 from airmixml.streams import Streams

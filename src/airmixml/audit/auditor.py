@@ -21,6 +21,7 @@ from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
+from airmixml.files import write_arrays, write_text, writing_to
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting
@@ -30,7 +31,6 @@ from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.workers import encoded_dim, load_dataset, settle

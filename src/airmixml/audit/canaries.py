@@ -17,7 +17,7 @@ from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Workers
-from airmixml.scenario.automatic import SOFTMAX
+from airmixml.scenario.score_links import SOFTMAX
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 from airmixml.workers.payloads import Broadcast, Wrapper
 from airmixml.workers.signal import Payload, Places, Vectors

@@ -17,9 +17,9 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.audit.canaries import has_rounds
 from airmixml.audit.faults import Fault
 from airmixml.devices import in_order, using_threads
+from airmixml.files import ResultStore
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]

@@ -16,11 +16,11 @@ from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
+from airmixml.files import writing_to
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import writing_to
 
 _NUMBERS: Final = (
     *("workers", "scheduled", "slots", "noise_multiplier", "epsilon", "delta", "accountant", "adversary"),

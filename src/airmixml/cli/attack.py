@@ -8,8 +8,8 @@ from typer import Exit, Option
 
 from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
-from airmixml.cli.finished import make_or_find, show_made
 from airmixml.cli.options import choices
+from airmixml.cli.terminal import make_or_find, show_made
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed

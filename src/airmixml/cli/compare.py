@@ -9,9 +9,8 @@ from typing import Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import progress_bars
+from airmixml.cli.terminal import progress_bars, show_study
 from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed

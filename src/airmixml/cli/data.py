@@ -14,7 +14,7 @@ from airmixml.registries import DATASETS
 from airmixml.wording import did_you_mean, plural, shown
 
 if TYPE_CHECKING:
-    from airmixml.data.published import PublishedSet
+    from airmixml.data.mnist import PublishedSet
 
 app = options.command_group("List the data sets; fetch one.")
 
@@ -66,7 +66,7 @@ def fetch_data(
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.published import ALREADY_THERE
+    from airmixml.data.mnist import ALREADY_THERE
 
     published = _fetchable(dataset)
     folder = published.folder if data_dir is None else data_dir
@@ -147,9 +147,9 @@ def init_command(
     It names the columns and what you have to declare. Of the values only classes and categories are in it: check them.
     """
     from airmixml.data.first_scenario import first_scenario, parse_declared  # needs NumPy
+    from airmixml.files import write_text, writing_to
     from airmixml.scenario import Workers
     from airmixml.scenario.toml import rule_of
-    from airmixml.storage.files import write_text, writing_to
 
     if label and labels:
         raise ScenarioError("--label and --labels: give one of the two")

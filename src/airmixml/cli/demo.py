@@ -12,8 +12,7 @@ import numpy as np
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import finish_with_report, report_in
-from airmixml.cli.terminal import command_seconds, progress_bars, show
+from airmixml.cli.terminal import command_seconds, finish_with_report, progress_bars, report_in, show
 from airmixml.errors import ScenarioError
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.output.tables import Table

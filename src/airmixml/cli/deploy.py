@@ -1,21 +1,30 @@
-"""``airmix deploy``, ``airmix server``, ``airmix worker`` and ``airmix gateway``."""
+"""``airmix deploy``, and its parts: ``airmix server``, ``worker``, ``gateway`` and ``air``."""
 
+import itertools
+import json
+import shutil
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
-from airmixml.cli import light, options
-from airmixml.cli.deploy_up import set_up, up_command
-from airmixml.cli.process import raise_when_interrupted
-from airmixml.cli.terminal import print_error_line, show
+from airmixml.cli import options
+from airmixml.cli.main import FOLDER, PATIENCE_SECONDS, raise_when_interrupted, run_light
+from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
-from airmixml.wording import plural
+from airmixml.output.tables import Table
+from airmixml.scenario import Scenario
+from airmixml.wording import duration, plural
+
+if TYPE_CHECKING:
+    from airmixml.data import DataSet
+    from airmixml.deploy.endpoint import Endpoint
+
+PRESET: Final = "trustless-wine"
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
-app.command("up")(up_command)
 
 Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
 Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
@@ -26,19 +35,129 @@ class EndpointOptions:
     """What a worker and a gateway are told besides their name and their rows."""
 
     folder: Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")] = (
-        light.FOLDER
+        Path(FOLDER)
     )
-    patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = light.PATIENCE_SECONDS
+    patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = PATIENCE_SECONDS
     show_values: Annotated[
         bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
     ] = False
+
+
+def set_up(
+    scenario: Scenario,
+    out: Path,
+    workers: int,
+    gateways: int = 0,
+    port: int = 0,
+    *,
+    epsilon: float = 0.0,
+    spare: int = 0,
+    data_dir: Path | None = None,
+    enrolled: Path | None = None,
+) -> "tuple[Scenario, DataSet, Endpoint]":
+    """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
+    from airmixml.deploy.compiling import data_of, make_contract, planned_for
+    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment, free_ports
+
+    check_new(out, workers, gateways)
+    planned = planned_for(scenario, workers)
+    check_gateways(workers, gateways, planned.privacy.colluders)
+    dataset = data_of(planned, data_dir)
+    raise_when_interrupted()
+    server = create_deployment(
+        out,
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, epsilon=epsilon, spare=spare),
+        workers=workers,
+        gateways=gateways,
+        port=port or free_ports(1)[0],
+        enrolled=enrolled,
+    )
+    if gateways and not planned.privacy.colluders:
+        print_error_line(
+            "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
+            "other"
+        )
+    return planned, dataset, server
+
+
+@app.command("up")
+@options.with_groups
+def up_command(
+    chosen: options.Chosen,
+    workers: Annotated[int, Option(help="Number of workers, a process each.")] = 16,
+    out: Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")] = None,
+    kill: Annotated[
+        bool, Option("--kill/--no-kill", help="Kill one worker in the middle of a round, and start it again.")
+    ] = True,
+    deadline: Annotated[float, Option(help="Seconds that the server waits for the next answer.")] = 3.0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
+
+    Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
+    is killed and started again. Writes a model that `airmix predict` reads; where it is interrupted, nothing is left.
+    """
+    import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
+
+    from airmixml.deploy.endpoint import SERVER_NAME
+    from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.trial import ROWS, Trial, deal_rows
+    from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
+
+    find_mosquitto()
+    if not deadline > 0.0:
+        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    if chosen.file is None and chosen.preset is None:
+        chosen = replace(chosen, preset=PRESET)
+    scenario = chosen.settled(data_dir=data_dir)
+    first = RUNS_FOLDER / f"deploy-{scenario.name}"
+    others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+    folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
+    if out is None and folder != first:
+        print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
+    planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
+
+    def say(line: str) -> None:
+        print_error_line(f"airmix: {command_seconds():5.1f} s  {line}")
+
+    try:
+        rows = deal_rows(planned, dataset, folder, server, data_dir)
+        more = () if data_dir is None else ("--data-dir", data_dir)
+        killed = Trial(folder, say, deadline=deadline, more=more).run(kill=kill)
+    except KeyboardInterrupt:  # the same command can be given again
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
+    result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
+    each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
+    scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in found["rounds"]]
+    table = Table(
+        title=f"{workers} workers; rows of each: {each_has}",
+        columns=("round", "workers in the sum", "accuracy after it"),
+        rows=tuple(
+            (str(each["round"]), str(len(each["workers"])), score)
+            for each, score in zip(found["rounds"], scores, strict=True)
+        ),
+    )
+    own = folder / SERVER_NAME
+    show(
+        as_json,
+        result,
+        table,
+        *([f"{killed} was killed and started again"] if killed else []),
+        f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
+        f"{found['promise']}",
+        f"{duration(result['seconds'])}; predict, here rows it learned from: airmix predict {own} "
+        f"{next(folder.glob(f'devices/*/{ROWS}'))} --score",
+    )
 
 
 @app.command("init")
 @options.with_groups
 def init_command(
     chosen: options.Chosen,
-    out: Annotated[Path, Option(help="Folder to create.")] = light.FOLDER,
+    out: Annotated[Path, Option(help="Folder to create.")] = Path(FOLDER),
     workers: Workers = 0,
     gateways: Gateways = 0,
     spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
@@ -207,7 +326,7 @@ def worker_command(
 
     What it has spent is in its ledger, in the endpoint's folder: without that file it would not know what it has sent.
     """
-    light.run(data, name, **vars(given))
+    run_light(data, name, **vars(given))
 
 
 def gateway_command(
@@ -219,4 +338,19 @@ def gateway_command(
 
     Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
     """
-    light.run(data, name, **vars(given))
+    run_light(data, name, **vars(given))
+
+
+def air_command(
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
+    runtime: Annotated[str, Option(help="What adds up frames: adder (NumPy) or gnuradio.")] = "adder",
+) -> None:
+    """Emulate the air of a deployment: add up complex baseband of its workers over ZeroMQ, until their run is over."""
+    from airmixml.deploy.air import Adder, MakeRuntime
+    from airmixml.deploy.air_link import run_air
+    from airmixml.deploy.gnuradio_air import GnuRadio
+
+    runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
+    if runtime not in runtimes:
+        raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(runtimes)}")
+    run_air(folder, runtimes[runtime], echo)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from airmixml.cli.process import raise_when_interrupted
+from airmixml.cli.main import raise_when_interrupted
 from airmixml.errors import ScenarioError
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from airmixml.budgets.file import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
+from airmixml.files import write_text, writing_to
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
-from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, epsilon_text, plural, shown
 
 app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")

@@ -1,19 +1,125 @@
-"""Options that several commands share, each declared once."""
+"""The commands of ``airmix``, and the options that several of them share, each declared once."""
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import update_wrapper
+from importlib import import_module
+from importlib.resources import files
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Context, Exit, Option, Typer, echo
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from airmixml.engines import Engine as Engines
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registry import Registry
-from airmixml.scenario import AIR_PRESETS, Scenario
+from airmixml.version import __version__
 from airmixml.wording import did_you_mean, shown
+
+if TYPE_CHECKING:  # a list of commands needs no scenario
+    from airmixml.scenario import Scenario
+
+# Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
+COMMANDS = {
+    "demo": "demo:demo_command",
+    "init": "data:init_command",
+    "run": "run:run_command",
+    "predict": "predict:predict_command",
+    "export": "predict:export_command",
+    "account": "account:account_command",
+    "plan": "plan:plan_command",
+    "compare": "compare:compare_command",
+    "attack": "attack:attack_command",
+    "audit": "attack:audit_command",
+    "sweep": "sweep:sweep_command",
+    "tolerances": "compare:tolerances_command",
+    "reproduce": "sweep:reproduce_command",
+    "report": "predict:report_command",
+    "ledger": "ledger:app",
+    "explore": "explore:explore_command",
+    "deploy": "deploy:app",
+    "server": "deploy:server_command",
+    "worker": "deploy:worker_command",
+    "gateway": "deploy:gateway_command",
+    "air": "deploy:air_command",
+    "presets": "listings:presets_command",
+    "airs": "listings:airs_command",
+    "show": "listings:show_command",
+    "plugins": "listings:plugins_command",
+    "data": "data:app",
+}
+
+
+def about(place: str) -> str:
+    """Return the first paragraph of a command's help without importing it, which takes seconds for some."""
+    module, _, attribute = place.partition(":")
+    tree = ast.parse((files("airmixml.cli") / f"{module}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == attribute:
+            return (ast.get_docstring(node) or "").partition("\n\n")[0]
+        if attribute == "app" and isinstance(node, ast.Call) and ast.unparse(node.func) == "options.command_group":
+            return str(ast.literal_eval(node.args[0]))
+    raise LookupError(place)
+
+
+class _LateGroup(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for name, command in self.commands.items():
+            command.help = about(COMMANDS[name])
+        super().format_commands(ctx, formatter)
+
+
+def load(name: str) -> Any:
+    """Return the command of that name."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    found: Typer | Callable[..., None] = getattr(import_module(f"airmixml.cli.{module}"), attribute)
+    if isinstance(found, Typer):
+        return get_command(found)
+    alone = Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(with_groups(found))
+    return get_command(alone)
+
+
+def _not_loaded() -> None:
+    """Stand for a command in the list of commands."""
+
+
+app = Typer(
+    help="Over-the-air mixup machine learning.",
+    cls=_LateGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for _name in COMMANDS:
+    app.command(_name)(_not_loaded)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        echo(f"airmixml {__version__}")
+        raise Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: Context,
+    _version: Annotated[
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
+
 
 File = Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)]
 Preset = Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")]
@@ -76,6 +182,8 @@ def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
     others = list(assignments or ())
     if air is None:
         return others
+    from airmixml.scenario import AIR_PRESETS
+
     if air not in AIR_PRESETS:
         raise ScenarioError(
             f"--air {shown(air)}: there is none of that name{did_you_mean(air, AIR_PRESETS)} (`airmix airs` "
@@ -96,8 +204,10 @@ class Chosen:
     assignments: Assignments = None
     bounds: Bounds = None
 
-    def read(self, seed: int | None = None) -> Scenario:
+    def read(self, seed: int | None = None) -> "Scenario":
         """Return the scenario; no data are read."""
+        from airmixml.scenario import Scenario
+
         overrides = on_air(self.air, self.assignments)
         if (self.file is None) == (self.preset is None):
             raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
@@ -114,7 +224,7 @@ class Chosen:
         data_dir: Path | None = None,
         may_read: bool = True,
         test_rows: bool = True,
-    ) -> Scenario:
+    ) -> "Scenario":
         """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
         scenario = self.read(seed)
         if not (may_read or scenario.is_settled):
@@ -149,7 +259,7 @@ class Where:
         return {**vars(self), "jobs": self.jobs or 0}
 
 
-def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:
+def settle_scenario(scenario: "Scenario", *, data_dir: Path | None = None, test_rows: bool = True) -> "Scenario":
     """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
     if scenario.is_settled:
         return scenario

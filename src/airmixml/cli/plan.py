@@ -14,14 +14,13 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.finished import finish_with_report, report_in
-from airmixml.cli.terminal import progress_bars, report_lines, show
+from airmixml.cli.terminal import finish_with_report, progress_bars, report_in, report_lines, show
 from airmixml.errors import ScenarioError
+from airmixml.files import write_text, writing_to
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import AUTO, Whole
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
@@ -168,7 +167,6 @@ def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, fo
 def _write_recommended(scenario: Scenario, overrides: Sequence[str], path: Path) -> None:
     """Write the scenario with all that the plan recommends."""
     from airmixml.radio.masking import with_masks_settled
-    from airmixml.storage.files import write_text
 
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))

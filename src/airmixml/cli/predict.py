@@ -9,8 +9,8 @@ from typer import Argument, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import print_error_line, print_json, print_line, report_lines, show
 from airmixml.errors import DataError, ScenarioError
+from airmixml.files import write_text, writing_to
 from airmixml.output.tables import Table, rows_csv
-from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import make_or_find, show_made
+from airmixml.cli.terminal import make_or_find, show_made
 from airmixml.errors import hides_values
 from airmixml.runs.run_page import run_page
 from airmixml.scenario import Speed

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import print_line, progress_bars, report_failures
+from airmixml.cli.terminal import print_line, progress_bars, report_failures, show_study
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS

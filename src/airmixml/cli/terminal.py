@@ -1,4 +1,7 @@
-"""How the command line speaks: results on stdout, progress and errors on stderr."""
+"""How the command line speaks: results on stdout, progress and errors on stderr; and how a command ends.
+
+The last step of every command that makes a folder is its report, and what is printed of it.
+"""
 
 import json
 import math
@@ -6,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -15,21 +18,24 @@ from rich.console import Console
 from rich.text import Text
 from typer import Exit
 
-from airmixml.cli.process import STARTED, raise_when_interrupted
+from airmixml.cli.main import STARTED, raise_when_interrupted
 from airmixml.output.cards import card_rows
 from airmixml.output.page import Cards, Facts, Lines, Page
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
-from airmixml.wording import duration
+from airmixml.wording import duration, in_plain_words
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+    from airmixml.storage.run_folder import RunFolder
 
 # A terminal that does not know its width says that it is 0; on one of 0 columns nothing would be seen.
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
 _ON_SCREEN: Final = (str, Facts, Table, Lines)
+_MOST_FAILURES: Final = 5
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 
@@ -135,12 +141,12 @@ def print_error_line(text: str) -> None:
     stderr_console.print(text, markup=False, soft_wrap=True)
 
 
-def report_failures(failures: Sequence[str], more: str, after: str, most: int = 5) -> NoReturn:
+def report_failures(failures: Sequence[str], more: str, after: str) -> NoReturn:
     """Print the first failures on stderr, ``more`` with the number of others, and what comes ``after``; exit with 1."""
-    for failure in failures[:most]:
+    for failure in failures[:_MOST_FAILURES]:
         print_error_line(f"airmix: failed: {failure}")
-    if len(failures) > most:
-        print_error_line(f"airmix: failed: {len(failures) - most} {more}")
+    if len(failures) > _MOST_FAILURES:
+        print_error_line(f"airmix: failed: {len(failures) - _MOST_FAILURES} {more}")
     print_error_line(f"airmix: {after}")
     raise Exit(1)
 
@@ -171,3 +177,89 @@ def progress_bars() -> Iterator[Progress]:
             bars.update(tasks[stage], completed=done, total=total)
 
         yield report
+
+
+def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how: Any) -> dict[str, Any]:
+    """Return the metrics of what ``make`` gives, or of what the same command has finished before in the same folder."""
+    from airmixml.storage.run_folder import PROTECTION, FinishedBefore
+
+    try:
+        with progress_bars() as progress:
+            result = make(*given, out=out, **how, progress=progress, finish=finish_with_report, again=False)
+    except FinishedBefore as found:
+        protected = found.metrics.get("mode") == PROTECTION
+        or_force = ", or --force to replace it" if out is not None else ""
+        spends = ", which spends epsilon once more" if protected else ""
+        unknown = " (whether the rows changed since is not known)" if protected else ""
+        print_error_line(
+            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give "
+            f"another --out{or_force}"
+        )
+        return found.metrics
+    # As the file has it, so that a screen is the same whenever it is shown.
+    metrics: dict[str, Any] = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    return metrics
+
+
+def show_made(as_json: bool, metrics: dict[str, Any], page: Page, *, file: str = "", picture: str) -> None:
+    """Print a run, an attack or an audit, and where its ``file`` and its ``picture`` are, which may be a pattern."""
+    folder = Path(metrics["run_dir"])
+    report = report_in(folder)
+    show(as_json, {**metrics, **report}, page)
+    if not as_json:
+        drawn = sorted(map(str, folder.glob(picture)))
+        print_places(folder / file, report, picture=next(iter(drawn), ""))
+
+
+def show_study(
+    as_json: bool,
+    plain: dict[str, Any],
+    page: Page,
+    *,
+    name: str,
+    out: Path,
+    write: Callable[[], Sequence[Path]],
+    seconds: float,
+    kept: str = "",
+) -> None:
+    """Write a study and its report and print what it found.
+
+    Its files are called ``name``; ``write`` makes them. ``kept``: what was there before.
+    """
+    files = write()
+    _add_report(out)
+    report = report_in(out)
+    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, page)
+    if not as_json:
+        note = f" ({kept} already finished)" if kept else ""
+        drawn = out / f"{name}.png"
+        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if drawn in files else "")
+
+
+def finish_with_report(folder: "RunFolder") -> None:
+    """Write the report of a folder before that gets its name."""
+    _add_report(folder.final, folder.work)
+
+
+def report_in(folder: Path) -> dict[str, str]:
+    """Return where the report of a folder is, by its name in JSON, if there is one."""
+    from airmixml.storage.run_folder import REPORT
+
+    return {"report": str(folder / REPORT)} if (folder / REPORT).is_file() else {}
+
+
+def _add_report(folder: Path, work: Path | None = None) -> None:
+    """Write ``report.html`` into a finished folder, which is at ``work`` before it gets its name.
+
+    Results are there already: where the report fails, a line says so, and nothing else is lost.
+    """
+    from airmixml.reports import REPORT, write_report  # here: a report is the last thing that a command needs
+
+    try:
+        write_report(folder, work=work)
+    except Exception as problem:  # whatever a drawing or a disk says
+        print_error_line(
+            f"airmix: no {REPORT} in {folder}: {in_plain_words(problem)}; airmix report {folder} tries again"
+        )
+        with suppress(OSError):
+            ((work or folder) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits

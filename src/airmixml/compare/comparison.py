@@ -19,13 +19,13 @@ from airmixml.compare.comparison_page import methods_table
 from airmixml.compare.methods import LEVEL, Exposure, Method, Outcome, RightRows, Work
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.files import ResultStore, from_plain
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.toml import finite
-from airmixml.storage.files import ResultStore, from_plain
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
 from airmixml.wording import against, plural, sentence, shown

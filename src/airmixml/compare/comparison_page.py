@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.compare.methods import HEARING, LEVEL
-from airmixml.output.commands import seeds_option
+from airmixml.output.cards import seeds_option
 from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
 from airmixml.output.page import Folded, Lines, Page, section
 from airmixml.output.tables import Table, rows_csv

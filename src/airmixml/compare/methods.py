@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.files import to_plain
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES, METHODS, NOISES
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
-from airmixml.storage.files import to_plain
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 

@@ -18,7 +18,7 @@ from airmixml.data.columns import THOUSANDS, Column, declared_columns, is_missin
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError, private
-from airmixml.reading import open_lines, open_regular
+from airmixml.files import open_lines, open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, reason, shown
 

@@ -21,7 +21,6 @@ from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.data.columns import Column
-    from airmixml.data.published import PublishedSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class KnownDataSet:
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]  #: of the user's data folder, or None; downloads are reported
     image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.arrays``), else None
-    published: PublishedSet | None = None  #: its files and where they are fetched; None where it comes with a package
+    published: Any = None  #: its files and where they are fetched; None where it comes with a package
     #: What its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     task: str = "classification"
 

@@ -15,7 +15,7 @@ from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import DataError, private
-from airmixml.reading import open_regular
+from airmixml.files import open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import reason, shown
 

@@ -25,10 +25,10 @@ from airmixml.data.rows import read_rows
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
+from airmixml.files import read_regular
 from airmixml.masks.rules import Rules
-from airmixml.reading import read_regular
 from airmixml.scenario import Workers
-from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.encoding import RowEncoder, within_declared
 from airmixml.workers.signal import Holdings, Payload, payload_of

@@ -46,8 +46,8 @@ from airmixml.deploy.endpoint import (
     run_topic,
 )
 from airmixml.deploy.spending import Spending
+from airmixml.files import sync_folder, writing_to
 from airmixml.masks.keys import KEY_BYTES, verifying_key
-from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
 
 _AUTHORITY: Final = "airmix deployment"

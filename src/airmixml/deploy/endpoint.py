@@ -16,8 +16,8 @@ from typing import Final
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES, Clock
 from airmixml.errors import AirMixError
+from airmixml.files import read_regular
 from airmixml.masks.keys import verifying_key
-from airmixml.reading import read_regular
 from airmixml.wording import reason, shown
 
 HOST: Final = "127.0.0.1"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.errors import ProtocolError
-from airmixml.storage.files import sync_folder
+from airmixml.files import sync_folder
 
 Record = tuple[bytes, bytes]
 """Its kind, one byte, and its content."""

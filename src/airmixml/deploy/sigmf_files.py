@@ -17,9 +17,8 @@ from airmixml.deploy.attempts import Sum
 from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import Contract
 from airmixml.errors import DataError, ProtocolError
-from airmixml.reading import read_regular
+from airmixml.files import read_regular, write_bytes, write_text
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
-from airmixml.storage.files import write_bytes, write_text
 from airmixml.version import __version__
 
 _DATATYPE: Final = "cf32_le"

@@ -15,9 +15,9 @@ from airmixml.arrays import Integers
 from airmixml.data import DataSet
 from airmixml.deploy.endpoint import AIR_NAME, SERVER_NAME, DeployError, Endpoint, find_folder, load_contract
 from airmixml.deploy.processes import Broker, end_child, start_child
+from airmixml.files import write_bytes
 from airmixml.progress import silent
 from airmixml.scenario import Scenario
-from airmixml.storage.files import write_bytes
 from airmixml.streams import Streams
 from airmixml.workers.loading import load_raw, pool_and_test
 from airmixml.workers.population import deploy

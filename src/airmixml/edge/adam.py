@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from airmixml.arrays import Singles
-from airmixml.edge.stack import NetworkStack, chosen_slots
+from airmixml.edge.stack import NetworkStack
 from airmixml.scenario import Learner
 
 EPSILON: Final = 1e-8
@@ -262,7 +262,7 @@ class SmallNetworks:
     def __call__(self) -> None:
         """Train for an epoch, in the order that stands in ``order`` now."""
         inputs, labels = (
-            chosen_slots(part, self._order).transpose(1, 2).contiguous().numpy() for part in self._mixtures
+            part.index_select(-2, self._order).transpose(1, 2).contiguous().numpy() for part in self._mixtures
         )
         inputs = np.concatenate([inputs, np.ones_like(inputs[:, :1])], axis=1)
         losses = np.empty_like(labels)

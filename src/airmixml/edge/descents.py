@@ -11,7 +11,7 @@ through the group ``airmixml.descents``.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 import torch
 
@@ -20,7 +20,7 @@ from airmixml.errors import ScenarioError
 from airmixml.radio.transmission import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.automatic import ScoreLink
+from airmixml.scenario.score_links import ScoreLink
 from airmixml.workers.payloads import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
@@ -40,38 +40,30 @@ class Start:
     moments: ReceivedMoments | None = None  #: what the slots before gave; None where there were none
 
 
-class Descent(Protocol):
-    """A way of stepping; it is made of the learner's settings and the start."""
+class Stepping:
+    """A way of stepping, made of the learner's settings and the start: keeps the model, which a subclass moves."""
 
     about: ClassVar[str]  #: what it is, in one line
     needs_moments: ClassVar[bool] = True  #: whether slots of moments must come before its rounds
     several_runs: ClassVar[bool] = False  #: whether tensors may have several runs along a first axis, as in an audit
     weights: torch.Tensor  #: of the model as it stands; features x outputs, float64
 
-    def __init__(self, learner: Learner, start: Start) -> None: ...
-
-    def broadcast(self) -> Broadcast:
-        """Return what the workers are told before the next round."""
-
-    def receive(self, gradient: torch.Tensor, deviation: float) -> None:
-        """Take the mean clipped gradient of a round, features x outputs, whose noise has this deviation."""
-
-
-class Stepping(Descent):
-    """Keeps the model; a subclass steps."""
-
     def __init__(self, learner: Learner, start: Start) -> None:
         self.learner, self.start = learner, start
         self.weights = start.weights.clone()
 
     def broadcast(self) -> Broadcast:
-        """Return the model with the learner's clip, for all outputs of a row together."""
+        """Return what the workers are told before the next round: the model, and the clip for all outputs of a row."""
         return Broadcast(
             weights=self.weights.cpu().numpy(),
             biases=self.start.biases.cpu().numpy(),
             clip=self.learner.gradient_clip * self.start.norm * self.start.link.length(self.start.biases.shape[-1]),
             link=self.start.link,
         )
+
+    def receive(self, gradient: torch.Tensor, deviation: float) -> None:
+        """Take the mean clipped gradient of a round, features x outputs, whose noise has this deviation."""
+        raise NotImplementedError
 
 
 class Preconditioned(Stepping):
@@ -165,14 +157,14 @@ def descend(
         factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(biases.shape[-1])
         weights, biases = factor * weights, factor * biases
     start = Start(weights=weights, biases=biases, norm=norm, link=link, moments=moments)
-    descent: Descent = DESCENTS.load(learner.descent)(learner, start)
+    descent: Stepping = DESCENTS.load(learner.descent)(learner, start)
     yield _checked(descent, biases, learner)
     for _ in range(rounds):
         descent.receive(*send(descent.broadcast()))
         yield _checked(descent, biases, learner)
 
 
-def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Solution:
+def _checked(descent: Stepping, biases: torch.Tensor, learner: Learner) -> Solution:
     """Return the model as it stands; refuse one with numbers that single precision, which is broadcast, cannot hold."""
     if all(torch.isfinite(part.float()).all() for part in (descent.weights, biases)):
         return descent.weights, biases

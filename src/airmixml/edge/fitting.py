@@ -4,7 +4,7 @@ An epoch of steps runs in NumPy or torch on the CPU, and as a replayed CUDA grap
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -15,10 +15,9 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.edge.adam import LOSSES, Adam, SmallNetworks, is_small
 from airmixml.edge.models import TrainedModel, TrainingHistory, class_scores, leading_score, note_scores, start_network
-from airmixml.edge.stack import NetworkStack, can_be_stacked, chosen_slots
+from airmixml.edge.stack import NetworkStack, can_be_stacked
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
-from airmixml.radio.transmission import Mixtures
 from airmixml.scenario import Learner, Speed
 from airmixml.streams import Streams
 
@@ -36,14 +35,14 @@ def make_epoch(
 ) -> Epoch:
     """Return a function that trains a network or a stack for an epoch and adds the summed loss to ``loss_sum``.
 
-    Mixtures are (networks x) slots x symbols on the device; ``order``, (networks x) slots, is read again in each epoch.
+    Mixtures are (networks x) slots x symbols on the device; ``order``, slots, is read again in each epoch.
     """
     if is_small(model, optimiser, learner):
         return SmallNetworks(optimiser, loss_sum, mixtures, order, learner)
     loss_of = LOSSES[learner.loss]
 
     def step(numbers: torch.Tensor) -> None:
-        inputs, labels = (chosen_slots(part, numbers) for part in mixtures)
+        inputs, labels = (part.index_select(-2, numbers) for part in mixtures)
         loss = loss_of(model(inputs), labels)
         optimiser.step(torch.autograd.grad(loss.sum(), optimiser.parameters, materialize_grads=True))
         loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])
@@ -113,31 +112,36 @@ class Checkpoint(Protocol):
         """Keep the state."""
 
 
-def fit(
-    model: nn.Module,
+def train_stack(
     learner: Learner,
-    datasets: Sequence[DataSet],
+    dataset: DataSet,
     inputs: torch.Tensor,
     labels: torch.Tensor,
     *,
-    seeds: Sequence[int],
+    seed: int,
     speed: Speed | None = None,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
+    network: nn.Module | None = None,
 ) -> list[TrainingHistory]:
-    """Train in place and return each network's history; the order of the mixtures in each epoch follows from the seed.
+    """Train one network on each of several sets of mixtures, all at once, and return each network's history.
 
-    Networks of a stack share one data set and one seed, or each has its own. Mixtures are (networks x) slots x symbols.
+    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
+    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis; or they
+    are slots x symbols for a single ``network``, which is trained in place.
     """
+    model = network
+    if model is None:
+        model = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
     speed = speed or Speed()
-    streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
+    streams, device, slots = Streams(seed), find_device(speed.device), inputs.shape[-2]
     model.to(device)
     threads = speed.threads or _useful_threads(model, learner.batch_size, inputs.shape[-1])
     if isinstance(model, nn.Sequential) and can_be_stacked(model):
         model = NetworkStack([model])
     inputs, labels = inputs.to(device).contiguous(), labels.to(device).contiguous()
-    test_inputs = _shared_or_stacked([torch.from_numpy(each.test_inputs) for each in datasets]).to(device)
-    test_labels = _shared_or_stacked([torch.from_numpy(each.test_labels) for each in datasets]).to(device)
+    test_inputs = torch.from_numpy(dataset.test_inputs).to(device)
+    test_labels = torch.from_numpy(dataset.test_labels).to(device)
     losses: list[list[float]] = []
     accuracies: list[list[float]] = []
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
@@ -156,7 +160,7 @@ def fit(
                 "moments": optimiser.moments,
                 "loss": losses,
                 "test_accuracy": accuracies,
-                "lowest_score": -math.inf if datasets[0].task == "regression" else 0.0,
+                "lowest_score": -math.inf if dataset.task == "regression" else 0.0,
             }
 
         saved = checkpoint.load(state(0)) if checkpoint is not None else None
@@ -167,35 +171,28 @@ def fit(
                     moments[name].copy_(value)
             losses, accuracies = saved["loss"], saved["test_accuracy"]
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
-        order = torch.zeros((slots,) if len(seeds) == 1 else (len(seeds), slots), dtype=torch.int64, device=device)
+        order = torch.zeros(slots, dtype=torch.int64, device=device)
         train_epoch = make_epoch(model, optimiser, loss_sum, (inputs, labels), order, learner)
         for epoch in range(0 if saved is None else int(saved["epoch"]), learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()
-            orders = [each.generator("training", epoch + 1).permutation(slots) for each in streams]
-            order.copy_(_shared_or_stacked([torch.from_numpy(each) for each in orders]))
+            order.copy_(torch.from_numpy(streams.generator("training", epoch + 1).permutation(slots)))
             train_epoch()
             losses.append(_finite(loss_sum.double().reshape(-1) / slots, epoch, learner).tolist())
             if test_labels.numel():
-                accuracies.append(leading_score(datasets[0], class_scores(model, test_inputs), test_labels).tolist())
+                accuracies.append(leading_score(dataset, class_scores(model, test_inputs), test_labels).tolist())
             if checkpoint is not None:
                 checkpoint.save(state(epoch + 1))
         progress("training", learner.epochs, learner.epochs)
         last = class_scores(model, test_inputs) if test_labels.numel() else None
     histories = []
-    for network in range(len(losses[0])):
-        history = TrainingHistory(loss=[each[network] for each in losses])
-        curve = [each[network] for each in accuracies]
+    for number in range(len(losses[0])):
+        history = TrainingHistory(loss=[each[number] for each in losses])
         if last is not None:
-            dataset = datasets[network if len(datasets) > 1 else 0]
-            note_scores(history, dataset, curve, last[network] if last.dim() == 3 else last)
+            curve = [each[number] for each in accuracies]
+            note_scores(history, dataset, curve, last[number] if last.dim() == 3 else last)
         histories.append(history)
     return histories
-
-
-def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
-    """Return the one part that all networks share, or networks x part."""
-    return parts[0] if len(parts) == 1 else torch.stack(parts)
 
 
 def _useful_threads(model: nn.Module, batch_size: int, input_dim: int) -> int:
@@ -234,43 +231,6 @@ def train_model(
     from a checkpoint ends where an uninterrupted one does.
     """
     model = start_network(learner, dataset, seed)
-    (history,) = fit(
-        model, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
-    )
+    how: dict[str, Any] = {"seed": seed, "speed": speed, "progress": progress, "checkpoint": checkpoint}
+    (history,) = train_stack(learner, dataset, inputs, labels, **how, network=model)
     return TrainedModel(model=model, history=history)
-
-
-def train_stack(
-    learner: Learner,
-    dataset: DataSet,
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    seed: int,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
-) -> list[TrainingHistory]:
-    """Train one network on each of several sets of mixtures, all at once, and return each network's history.
-
-    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
-    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis.
-    """
-    stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
-    return fit(
-        stack, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
-    )
-
-
-def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> list[TrainingHistory]:
-    """Train what ``train`` would, but for rounding, on runs of one scenario with different seeds, all at once."""
-    learner = mixtures[0].scenario.learner
-    return fit(
-        NetworkStack([start_network(learner, each.dataset, each.scenario.seed) for each in mixtures]),
-        learner,
-        [each.dataset for each in mixtures],
-        torch.stack([each.inputs for each in mixtures]),
-        torch.stack([each.labels for each in mixtures]),
-        seeds=[each.scenario.seed for each in mixtures],
-        speed=speed,
-    )

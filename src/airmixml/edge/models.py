@@ -21,7 +21,7 @@ from airmixml.errors import PluginError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
-from airmixml.scenario.automatic import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 from airmixml.streams import Streams
 from airmixml.wording import reason, shown
 
@@ -193,7 +193,7 @@ def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     at_once = _SCORED_AT_ONCE
     if count := getattr(model, "count", 0):  # of networks in a stack
         at_once = max(_FEWEST_SCORED_AT_ONCE, _SCORED_AT_ONCE // count)
-        inputs = inputs if inputs.dim() == 3 else inputs.unsqueeze(0)
+        inputs = inputs.unsqueeze(0)
     return torch.cat([model(batch) for batch in torch.split(inputs, at_once, dim=-2)], dim=-2)
 
 

@@ -288,10 +288,3 @@ def can_be_stacked(network: nn.Sequential) -> bool:
     others = (layer for number, layer in enumerate(layers) if number not in in_blocks)
     known = (nn.Linear, nn.ReLU, nn.Flatten, nn.Unflatten)
     return all(isinstance(each, known) and getattr(each, "bias", 0) is not None for each in others)
-
-
-def chosen_slots(mixtures: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Return some slots of (networks x) slots x symbols, the same ones for all networks or each network's own."""
-    if numbers.dim() == 1:
-        return mixtures.index_select(-2, numbers)
-    return mixtures.take_along_dim(numbers.unsqueeze(-1), dim=-2)

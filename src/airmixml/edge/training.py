@@ -25,11 +25,11 @@ from airmixml.edge.closed_form import (
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
+from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
 from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
-from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
 
@@ -75,15 +75,15 @@ def learn(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoint: Checkpoint | None = None,
-    shards: ResultStore | None = None,
+    kept: ResultStore | None = None,
 ) -> Learned:
     """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
 
-    A closed form takes memory that does not grow with the slots. ``checkpoint`` and ``shards`` keep what is finished of
-    an interrupted run.
+    A closed form takes memory that does not grow with the slots. ``checkpoint`` and ``kept``, a store of finished
+    rounds, hold what is finished of an interrupted run.
     """
     (learned,) = learn_family(
-        [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], shards=shards
+        [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], kept=kept
     )
     return learned
 
@@ -95,7 +95,7 @@ def learn_family(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoints: Sequence[Checkpoint | None] | None = None,
-    shards: ResultStore | None = None,
+    kept: ResultStore | None = None,
 ) -> Iterator[Learned]:
     """Run all slots of scenarios that share their draws at once, then yield what each learns, one after the other.
 
@@ -106,7 +106,7 @@ def learn_family(
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     if scenarios[0].workers.sends == "gradients":
-        yield from (_learn_by_rounds(each, dataset, population, context, shards) for each in scenarios)
+        yield from (_learn_by_rounds(each, dataset, population, context, kept) for each in scenarios)
         return
     sent: Sequence[Transmission]
     collectors: list[MomentsCollector] = []
@@ -120,10 +120,10 @@ def learn_family(
     for number, received in enumerate(sent):
         sent_at = time.perf_counter()
         if isinstance(received, Mixtures):
-            kept = None if checkpoints is None else checkpoints[number]
-            trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
+            checkpoint = None if checkpoints is None else checkpoints[number]
+            trained = train(received, speed=context.speed, progress=context.progress, checkpoint=checkpoint)
         else:
-            trained = solve_and_score(received, collectors[number], context, shards)
+            trained = solve_and_score(received, collectors[number], context, kept)
         yield Learned(
             transmission=received,
             trained=trained,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from airmixml.engines.work import Lost, Prepare, Raised, Work, attempt
+from airmixml.engines.processes import Lost, Prepare, Raised, Work, attempt
 from airmixml.errors import AirMixError
 from airmixml.wording import one_line, reason
 

@@ -13,7 +13,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from airmixml.engines.work import Tell, Work
+    from airmixml.engines.processes import Tell, Work
 
 Engines = Literal["local", "ray"]
 """Where parts of a command run: on this machine, or on a Ray cluster."""
@@ -64,17 +64,16 @@ class Engine:
         items: Sequence[Item],
         *,
         on_gpu: bool = False,
-        in_order: bool = False,
     ) -> Generator[tuple[int, Result], None, None]:
         """Yield the number and the result of each item, in the order in which they are finished.
 
-        ``prepare``, a function of a module, is called once in every process, or node of a cluster. ``in_order``: few
-        items begin before the oldest unfinished one is finished, so that few results wait.
+        ``prepare``, a function of a module, is called once in every process, or node of a cluster. Few items begin
+        before the oldest unfinished one is finished, so that few results wait where they are wanted in order.
         """
-        from airmixml.engines.work import Lost  # here: most commands run in this process
+        from airmixml.engines.processes import Lost  # here: most commands run in this process
 
         numbered = list(enumerate(items))
-        finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
+        finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=True)
         with closing(finishing):
             for (number, _), result in finishing:
                 if isinstance(result, Lost):
@@ -92,10 +91,11 @@ class Engine:
         on_gpu: Callable[[Item], bool] = lambda _item: False,
         in_order: bool = False,
     ) -> Generator[tuple[Item, Any], None, None]:
-        """Yield each item with its result, or ``Lost`` where its process died; see ``run``.
+        """Yield each item with its result, or ``Lost`` where its process died; see ``run`` for the others.
 
         ``told`` gets an item and what its work tells; a cluster tells nothing before the result. ``left_behind``
-        returns what to run instead of an item whose process died.
+        returns what to run instead of an item whose process died. ``in_order``: no item begins long before an earlier
+        one is finished.
         """
         if not items:
             return
@@ -116,12 +116,12 @@ class Engine:
             )
 
     def run_in_order(
-        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False
+        self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item]
     ) -> Generator[Result, None, None]:
         """Yield the results in the order of the items: those that are finished early wait."""
         waiting: dict[int, Result] = {}
         wanted = 0
-        for number, result in self.run(prepare, shared, items, on_gpu=on_gpu, in_order=True):
+        for number, result in self.run(prepare, shared, items):
             waiting[number] = result
             while wanted in waiting:
                 yield waiting.pop(wanted)

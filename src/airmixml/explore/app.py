@@ -23,7 +23,7 @@ from airmixml.scenario import Scenario
 from airmixml.wording import reason
 
 if TYPE_CHECKING:
-    from airmixml.explore.heavy import Jobs
+    from airmixml.explore.design import Jobs
     from airmixml.explore.run_book import RunBook
 
 
@@ -71,16 +71,16 @@ class Explorer:
 
     def _prepare(self) -> None:
         try:
-            from airmixml.explore import heavy
-            from airmixml.explore.design import light_parts
+            from airmixml.explore import design
             from airmixml.explore.run_book import RunBook
 
-            list(light_parts(Scenario.preset("paper-iris")))  # so that the first that a page asks for takes no longer
-            self._prepared.set_result((RunBook(self._folder), heavy.Jobs()))
+            # So that the first that a page asks for takes no longer.
+            list(design.light_parts(Scenario.preset("paper-iris")))
+            self._prepared.set_result((RunBook(self._folder), design.Jobs()))
         except Exception as problem:  # then each question says so, instead of waiting without end
             self._prepared.set_exception(problem)
         else:
-            heavy.prepare()  # after the first answer, which it would slow down
+            design.prepare()  # after the first answer, which it would slow down
 
     async def _ready(self) -> "tuple[RunBook, Jobs]":
         return await asyncio.wrap_future(self._prepared)
@@ -110,7 +110,7 @@ class Explorer:
 
     async def _parts(self, body: Any, is_gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
         jobs = (await self._ready())[1]
-        from airmixml.explore import design, heavy
+        from airmixml.explore import design
         from airmixml.workers import settle
 
         try:
@@ -132,7 +132,7 @@ class Explorer:
         await asyncio.sleep(_BEFORE_HEAVY_SECONDS)  # while a slider moves, nothing heavy is begun
         if body.get("light") or await is_gone():
             return
-        async for part in jobs.answers(heavy.compute, settled.to_toml(), is_gone):
+        async for part in jobs.answers(design.compute, settled.to_toml(), is_gone):
             yield _line(part)
         yield _line({"part": "done"})
 

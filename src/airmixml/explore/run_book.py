@@ -23,13 +23,12 @@ import numpy as np
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
-from airmixml.reading import open_within, read_within
+from airmixml.files import LOCK, corrupt_file, open_within, read_within, write_text
 from airmixml.reports.folders import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import finite, folder_stem
-from airmixml.storage.files import LOCK, corrupt_file, write_text
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import duration, joules, reason, shown
 

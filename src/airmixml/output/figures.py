@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airmixml.arrays import Shape, planes
+from airmixml.files import write_bytes
 from airmixml.registries import ACCOUNTANTS
-from airmixml.storage.files import write_bytes
 
 if TYPE_CHECKING:
     import numpy as np

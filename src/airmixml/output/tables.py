@@ -1,15 +1,16 @@
-"""One table: as Markdown, CSV, LaTeX and HTML, and on a terminal, where nothing of it is cut."""
+"""One table: as Markdown, CSV and HTML, and on a terminal, where nothing of it is cut."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 _ELSEWHERE: Final = "a wider terminal, --json or the files"
 _LONGEST_UNBROKEN: Final = 24  # a longer word, such as a path, is broken
-_LATEX = str.maketrans(
-    {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
-    | {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "~": r"\~{}", "[": "{[}", "<": "$<$", ">": "$>$"}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +62,6 @@ class Table:
             f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">\n<table>\n'
             f"<caption>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
-
-    def to_latex(self) -> str:
-        """Return a ``tabular`` with the rules of LaTeX itself; the note is a comment."""
-        body = [" & ".join(map(_latex, row)) + r" \\" for row in self.rows]
-        head = " & ".join(rf"\textbf{{{_latex(name)}}}" for name in self.columns) + r" \\"
-        note = [f"% {line}" for line in self.note.splitlines()]
-        begin = f"% {self.title}", *note, rf"\begin{{tabular}}{{{'l' * len(self.columns)}}}"
-        return "\n".join([*begin, r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}", ""])
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
         """Yield the table as it fits the terminal."""
@@ -159,8 +148,6 @@ def _csv(lines: Iterable[Iterable[Any]]) -> str:
 
 def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     """Write one file for each suffix and return the files."""
-    from airmixml.storage.files import write_text  # here: it needs NumPy, and a list of names does not
-
     paths = [stem.with_name(stem.name + suffix) for suffix in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         write_text(path, text)
@@ -172,15 +159,3 @@ def cell_width(text: str) -> int:
     from rich.cells import cell_len
 
     return max(map(cell_len, text.split("\n")))
-
-
-def _latex(text: str) -> str:
-    """Return the text for LaTeX: special characters escaped; powers of ten, Greek letters, minus signs as maths."""
-    escaped = text.translate(_LATEX)
-    for pattern, maths in (
-        (r"10\\\^\{\}(\d+)", r"$10^{\1}$"),
-        (r"\b(epsilon|alpha)\b", r"$\\\1$"),
-        (r"(?<![\w$])-(?=\d)", "$-$"),
-    ):
-        escaped = re.sub(pattern, maths, escaped)
-    return escaped

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import ORANGE, finish_axis, new_figure, saved
@@ -17,7 +18,6 @@ from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
-from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.workers import Signal, encoder_of

@@ -32,7 +32,7 @@ from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario
-from airmixml.scenario.automatic import clipped_share
+from airmixml.scenario.consistency import clipped_share
 from airmixml.streams import Streams
 from airmixml.workers import deploy, encode, encode_centred, encoded_dim, load_dataset
 from airmixml.workers.moments import pack_symmetric

@@ -20,13 +20,13 @@ from airmixml.arrays import as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
+from airmixml.files import ResultStore
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots, slots_of_rounds
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
-from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.files import Read, corrupt_file, read_regular
 from airmixml.output.page import GENERATOR
-from airmixml.reading import Read, read_regular
 from airmixml.scenario import Scenario
-from airmixml.storage.files import corrupt_file
 from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
 from airmixml.wording import reason
 

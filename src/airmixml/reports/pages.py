@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.cards import asked_for
-from airmixml.output.commands import command_for, needs_file
+from airmixml.files import corrupt_file, read_regular, write_text, writing_to
+from airmixml.output.cards import asked_for, command_for, needs_file
 from airmixml.output.page import Code, Facts, Folded, Page, Part, Picture, section
-from airmixml.reading import read_regular
 from airmixml.reports.folders import FoundFolder, find_folder, is_report, read_curve
 from airmixml.scenario import Scenario
-from airmixml.storage.files import corrupt_file, write_text, writing_to
 from airmixml.storage.run_folder import PROTECTION, REPORT, SCENARIO
 from airmixml.wording import duration
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from airmixml.files import writing_to
 from airmixml.output.tables import Table, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.paper_cells import Request
@@ -23,7 +24,6 @@ from airmixml.reproduction.reproduction_page import (
     results_table,
 )
 from airmixml.reproduction.verdicts import CellResult, MixingRatios, draw_mixing_ratios, judge, summarise
-from airmixml.storage.files import writing_to
 from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
 from airmixml.wording import plural

@@ -1,29 +1,58 @@
-"""A whole run: simulate, train, write the run folder; one seed or several, resumable."""
+"""A whole run: simulate, train, write the run folder; one seed or several, resumable.
+
+It is a simulation for studies, or real data in protection, with nothing written that was not hidden.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
+import time
+import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
+from airmixml.data import DataSet, warn_of_clipping
 from airmixml.devices import find_device
-from airmixml.errors import ScenarioError, hides_values
+from airmixml.edge import Learned, learn
+from airmixml.errors import LeftoverWarning, ScenarioError, hides_values
+from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
+from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.runs.model_files import CHECKPOINT
-from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.runs.runners import SHARDS, ProtectedRunner, Runner, warn_of_killed
+from airmixml.radio.draws import AirSetting
+from airmixml.radio.privacy_target import composes_exactly
+from airmixml.radio.tally import placed_distances
+from airmixml.runs.baselines import baselines_of
+from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
+from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import corrupt_file, write_text, writing_to
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, RunFolder, claim, claim_folder
+from airmixml.storage.run_folder import (
+    METRICS,
+    PROTECTION,
+    RUNS_FOLDER,
+    SCENARIO,
+    Finish,
+    RunFolder,
+    claim,
+    claim_folder,
+    identity_of,
+)
 from airmixml.storage.study import Study, consecutive_seeds
-from airmixml.workers import settle
+from airmixml.streams import Secret, Streams
+from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
+if TYPE_CHECKING:
+    from airmixml.runs.spending import Spending
+
+KEPT_ROUNDS: Final = "shards"  # the folder that finished rounds are kept in until the run is whole
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
@@ -103,7 +132,7 @@ def run(
             cells=numbers,
             task=_EachSeed(runner, scenario, folder, seeds),
             reducer=lambda found, _kept: runner.summarise(scenario, list(found.values()), folder),
-            budget=spending,
+            reserve=None if spending is None else spending.reserve,
         ).run()
         _publish(scenario, result, folder, force=force, finish=finish)
     return result
@@ -155,5 +184,148 @@ def _publish(
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-    shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
+    shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Runs single seeds of a simulation; the arguments are those of ``run``."""
+
+    context: RunContext
+    pictures: bool
+    checkpoint_seconds: float = 5.0
+    spending: Spending | None = None
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what must be equal for the run to be resumed."""
+        return identity_of(scenario)
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> Any:
+        """Run one seed inside its folder, which may be that of all seeds, and return its result."""
+        started, device = time.perf_counter(), self.context.speed.device
+        dataset = self._load(scenario)
+        held_dim = dataset.held_dim or dataset.input_dim
+        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
+        made_with = f"{device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
+        kept = ResultStore(folder.work / KEPT_ROUNDS, made_with)
+        learned = learn(scenario, dataset=dataset, context=self.context, checkpoint=checkpoint, kept=kept)
+        seconds = time.perf_counter() - started
+        self._keep(learned, folder)
+        report = learned.transmission.report
+        ledger, epsilons = report.ledger, report.worker_epsilons()
+        spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
+        write_arrays(folder.work / "ledger.npz", spent)
+        if self.pictures:
+            from airmixml.runs.pictures import draw_run
+
+            draw_run(learned.transmission, learned.trained.history, folder.work / "figures")
+        result = result_of(learned, seconds=seconds, device=device, run_dir=_run_dir(folder, whole))
+        resumed = checkpoint.resumed_epoch
+        return replace(result, resumed_from_epoch=resumed, baselines=baselines_of(learned, protected=False))
+
+    def summarise(self, scenario: Scenario, runs: list[Any], whole: RunFolder) -> Any:
+        """Return means over the seeds, or the only one."""
+        if len(runs) == 1:
+            return runs[0]
+        from airmixml.runs.several import seeds_together  # here: most runs are one
+
+        return seeds_together(scenario, runs, str(whole.final))
+
+    def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
+        return load_dataset(
+            scenario.workers,
+            Streams(scenario.seed),
+            data_dir=self.context.data_dir,
+            progress=self.context.progress,
+            test_rows=test_rows,
+            device=self.context.speed.device,
+            raw=None if self.spending is None else self.spending.raw,
+        )
+
+    def _keep(self, learned: Learned, folder: RunFolder) -> None:
+        """Settle what was spent, and write the curve, where there is one, and the model."""
+        sent = learned.transmission
+        if self.spending is not None:
+            self.spending.settle(sent)
+        if curve := learned.trained.history.rows():
+            write_text(folder.work / "learning_curve.csv", rows_csv(curve))
+        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedRunner(Runner):
+    """Runs single seeds in protection, each with a secret of its own."""
+
+    public_test: bool
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what names the run in its folder; of the data, nothing."""
+        return {**identity_of(scenario, protected=True), "public_test": self.public_test}
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> ProtectedResult:
+        """Run one seed inside its folder and return its result.
+
+        No checkpoint is kept: nothing tells whether another process would go on with the same data. Before anything is
+        drawn the attempt is on the disk.
+        """
+        privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
+        claim = partial(whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
+        dataset = self._load(scenario, test_rows=self.public_test)
+        # What the air refuses, it refuses before there is an attempt.
+        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
+        pool, tested = dataset.public_counts
+        if not self.public_test:
+            dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
+        learned = learn(scenario, dataset=dataset, context=replace(self.context, secret=Secret(claim)))
+        learned.transmission.report.before_the_draw = True
+        self._keep(learned, folder)
+        metrics = {
+            **metrics_of(learned, device=self.context.speed.device, run_dir=_run_dir(folder, whole)),
+            "mode": PROTECTION,
+            "public_test": self.public_test,
+            "releases": 1,
+            "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
+        }
+        metrics["dataset"] |= {"train_samples": pool, "test_samples": tested}
+        covered = {each.name for each in fields(ProtectedResult)}  # all that the statements cover, and what is public
+        plain = {name: metrics[name] for name in covered & metrics.keys()}
+        result: ProtectedResult = from_plain(ProtectedResult, plain)
+        result = replace(result, baselines=baselines_of(learned, protected=True))
+        self._draw(result, folder)
+        return result
+
+    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], whole: RunFolder) -> ProtectedResult:
+        """Return what all releases together reveal, those that were killed included."""
+        killed = len(whole.attempts) - len(runs)
+        if len(runs) + killed == 1:
+            return runs[0]
+        from airmixml.runs.several import releases_together
+
+        gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
+        result = releases_together(runs, str(whole.final), gaussian=gaussian, killed=killed)
+        self._draw(result, whole)
+        return result
+
+    def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
+        if self.pictures:
+            from airmixml.runs.pictures import draw_statements
+
+            draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
+
+
+def warn_of_killed(whole: RunFolder) -> None:
+    """Say so where protected releases were begun in a folder and killed."""
+    if killed := len(whole.attempts):
+        begun = "an earlier release was begun" if killed == 1 else f"{killed:,} earlier releases were begun"
+        warnings.warn(
+            f"{whole.work}: {begun} here and did not finish; what may have been sent counts, so the statements of "
+            "this run are about all of them together",
+            LeftoverWarning,
+            stacklevel=2,
+        )
+
+
+def _run_dir(folder: RunFolder, whole: RunFolder) -> str:
+    return str(whole.final if folder is whole else whole.final / folder.final.name)

@@ -20,9 +20,9 @@ from airmixml.data import Bounded, RowFormat
 from airmixml.data.dataset import as_stored
 from airmixml.edge import predicted
 from airmixml.errors import PluginError, RunFolderError
+from airmixml.files import write_bytes, writing_to
 from airmixml.runs.classifier import RunModel, load_model
 from airmixml.scenario import Workers
-from airmixml.storage.files import write_bytes, writing_to
 from airmixml.streams import Streams
 from airmixml.wording import reason
 from airmixml.workers.encoder import GraphPart, encoder_of

@@ -1,19 +1,28 @@
 """What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
 
+from __future__ import annotations
+
 import json
+import platform
+import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import RunFolderError
+from airmixml.files import Read, corrupt_file, from_plain, read_regular, to_plain
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.mixing import TransmitPower
-from airmixml.reading import Read, read_regular
-from airmixml.storage.files import corrupt_file, from_plain, to_plain
+from airmixml.scenario import keys_in_force
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
+from airmixml.version import __version__
 from airmixml.wording import duration, plural
-from airmixml.workers import WorkerCost
+from airmixml.workers import WorkerCost, worker_cost
+
+if TYPE_CHECKING:
+    from airmixml.edge import Learned
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -140,12 +149,6 @@ class _Result:
         """Return the result as plain values for JSON."""
         return to_plain(self)
 
-    @classmethod
-    def from_dict(cls, metrics: Any) -> Self:
-        """Return the result that ``to_dict`` was called on; a ValueError says what is odd."""
-        result: Self = from_plain(cls, metrics)
-        return result
-
     def _repr_html_(self) -> str:
         runs = getattr(self, "runs", ())
         title = f"{self.name}, {plural(len(runs), 'seed') if runs else f'seed {self.seed}'}, {self.mode}"
@@ -220,7 +223,7 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
             raise DeployedError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
         several = isinstance(metrics, dict) and "runs" in metrics
         kind: Any = ProtectedResult if mode == PROTECTION else SeedsResult if several else RunResult
-        result: RunResult | SeedsResult | ProtectedResult = kind.from_dict(metrics)
+        result: RunResult | SeedsResult | ProtectedResult = from_plain(kind, metrics)
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result
@@ -240,3 +243,53 @@ class DeployedError(RunFolderError):
 def load_metrics(folder: Path | str) -> dict[str, Any]:
     """Return the metrics of a finished run folder as plain values; refuse one that is not finished, or was changed."""
     return load_result(folder).to_dict()
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "") -> RunResult:
+    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
+    dataset = learned.transmission.dataset
+    metrics = {
+        **metrics_of(learned, device=device, run_dir=run_dir),
+        "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
+        "seconds": seconds,
+        "resumed_from_epoch": 0,
+        "mode": SIMULATION,
+    }
+    result: RunResult = from_plain(RunResult, metrics)
+    return result
+
+
+def metrics_of(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+    """Return what was sent, what was learned from it, and by what."""
+    sent, history = learned.transmission, learned.trained.history
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    accuracy = None
+    if history.test_accuracy:
+        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+        accuracy = {"final": history.final_accuracy, **best}
+    return {
+        **report.to_dict(),
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
+        "task": dataset.task,
+        "accuracy": accuracy,
+        "scores": history.scores,
+        "worker_cost": worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, report.signal).to_dict(),
+        "row_copies": report.row_copies,
+        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+        "dataset": {
+            **{name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim", "train_samples")},
+            "test_samples": len(dataset.test_labels),
+        },
+        "device": device,
+        "versions": {
+            "airmixml": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
+            "platform": f"{sys.platform} {platform.machine()}",
+        },
+        "run_dir": run_dir,
+    }

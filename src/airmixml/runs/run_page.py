@@ -3,14 +3,13 @@
 import math
 from typing import Any, Final
 
-from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of
-from airmixml.output.commands import seeds_option
+from airmixml.files import from_plain
+from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of, seeds_option
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.links import link_rows
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,

@@ -1,15 +1,24 @@
-"""What must hold between the tables of a scenario, and what commands refuse; each table checks its own keys."""
+"""What must hold between the tables of a scenario, what follows from them, and what commands refuse.
+
+Each table checks its own keys. A key that says "auto" gets the choice that learns best from a table, as far as the rest
+of the scenario allows it; docs/tables.md has what each is worth.
+"""
 
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
+from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, NOISES
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
+from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.wording import as_set, shown
 
+_FEW_INPUTS: Final = 8
+_NORM_OF_FEW: Final = 0.5
+_ROUNDS: Final = 20
+_FEWEST_ROWS: Final = 200  # of fewer, one slot learns as much or more (wine, iris)
 _SMALLEST_DELTA: Final = 1e-300
 _PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
 _BEYOND_PREFIX: Final = 0.01  # energy of the echoes that may arrive after the prefix
@@ -249,6 +258,60 @@ def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
     fits = 2.0 * math.pi * width_hz * spread <= _WIDEST or grid.widths[0] == 1
     changes = f"the channel changes within {width_hz / 1e3:.3g} kHz: must be at most {max(1, fitting)}"
     tables.must(fits, "air.cluster_subcarriers", changes)
+
+
+def is_chosen(workers: Workers, learner: Learner) -> bool:
+    """Whether no key is left to be chosen."""
+    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model, learner.rounds)
+
+
+def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int) -> str:
+    """Return why no rounds follow unless the scenario asks for them; empty where some do. 0 rows: not known."""
+    if workers.sends != "moments":
+        return f'workers.sends = "{workers.sends}"'
+    unless = "(learner.rounds above 0 would add some)"
+    if 0 < rows < _FEWEST_ROWS:
+        return f"of fewer than {_FEWEST_ROWS} workers one slot learns as much or more {unless}"
+    if refusal := rounds_refusal(workers, radio):
+        return refusal
+    return f'learner.model = "lda" is solved from one slot {unless}' if learner.model == "lda" else ""
+
+
+def clipped_share(inputs: int) -> float:
+    """Return what rows of so many inputs (0: not known) are clipped at, in units of the norm that others have."""
+    return _NORM_OF_FEW if 0 < inputs < _FEW_INPUTS else 1.0
+
+
+def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
+    """Return the tables with a choice for every key that says "auto", for that many inputs and rows (0: not known).
+
+    The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
+    to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
+    them; they are learnt by discriminants, and all else, and what rounds start from, by least squares.
+    """
+    workers, radio, learner = tables.workers, tables.radio, tables.learner
+    if workers.norm == AUTO:
+        share = clipped_share(inputs)
+        workers = replace(workers, norm="unit" if share == 1.0 else "clip", clip_norm=workers.clip_norm * share)
+    classes = workers.task == "classification"
+    if workers.centre == AUTO:
+        encoder = ENCODERS.load(workers.encoder)
+        privacy, heard = tables.privacy, tables.mixing.power == "dp" and radio.fading == "none"
+        heard = heard and tables.air.is_ideal
+        heard = heard and not NOISES.load(privacy.noise).brought
+        heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
+        public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"
+        refined = public == "public" and heard and not workers.several_rows
+        workers = replace(workers, centre="refined" if refined else public)
+    if workers.label_code == AUTO:
+        restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
+        centred = classes and restored and not workers.several_rows
+        workers = replace(workers, label_code="centred" if centred else "one-hot")
+    if str(learner.rounds) == AUTO:
+        learner = replace(learner, rounds=0 if why_no_rounds(workers, radio, learner, rows=rows) else _ROUNDS)
+    if learner.model == AUTO:
+        learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
+    return replace(tables, workers=workers, learner=learner)
 
 
 def require_single_rows(workers: Workers, command: str) -> None:

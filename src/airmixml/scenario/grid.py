@@ -30,7 +30,7 @@ class Grid:
         """Read ``KEY=V1,V2,...`` of each key; lists are in brackets, and what holds a comma in quotes."""
         texts: dict[str, list[str]] = {}
         for each in asked:
-            key, values = _key_and_values("--grid", each, _EXAMPLE)
+            key, values = _key_and_values(each)
             if key in texts:
                 raise ScenarioError(f"--grid {shown_name(key)}: given twice; put all its values into one --grid")
             texts[key] = values
@@ -91,11 +91,11 @@ def _parsed(key: str, text: str) -> Any:
     return parse_assignments([f"{key}={text}"])[table][entry]
 
 
-def _key_and_values(option: str, asked: str, example: str) -> tuple[str, list[str]]:
+def _key_and_values(asked: str) -> tuple[str, list[str]]:
     key, equals, listed = asked.partition("=")
     values = _split(listed)
     if not equals or not all(values):
-        raise ScenarioError(f"{option} {shown_name(asked)}: must be KEY=V1,V2,..., such as {example}")
+        raise ScenarioError(f"--grid {shown_name(asked)}: must be KEY=V1,V2,..., such as {_EXAMPLE}")
     return key.strip(), values
 
 

@@ -12,9 +12,9 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
-from airmixml.scenario.automatic import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink, choose, is_chosen, why_no_rounds
-from airmixml.scenario.consistency import Tables, check_consistency
+from airmixml.scenario.consistency import Tables, check_consistency, choose, is_chosen, why_no_rounds
 from airmixml.scenario.rules import Text, Whole, check_fields
+from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown, slots_text
 

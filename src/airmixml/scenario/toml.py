@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.reading import read_regular
+from airmixml.files import read_regular
 from airmixml.scenario.air import Air, named_air
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, SEPARATED, TABLES

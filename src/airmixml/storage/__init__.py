@@ -1,1 +1,1 @@
-"""What is kept on disk: atomic files, locks, run folders, results, and the studies that they belong to."""
+"""What is kept on disk: run folders, and the studies that they belong to."""

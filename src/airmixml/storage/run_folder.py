@@ -23,10 +23,18 @@ from typing import Any, Final, Self
 from filelock import BaseFileLock
 
 from airmixml.errors import RunFolderError
-from airmixml.reading import read_regular
+from airmixml.files import (
+    LOCK,
+    drop_lock,
+    is_temporary,
+    read_regular,
+    remove_temporaries,
+    sync_folder,
+    take_lock,
+    write_text,
+)
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Scenario
-from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, sync_folder, take_lock, write_text
 from airmixml.version import __version__
 
 RUNS_FOLDER: Final = Path("runs")

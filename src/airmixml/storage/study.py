@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.files import writing_to
 from airmixml.scenario import Scenario
-from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folder
 
 Cell = TypeVar("Cell")
@@ -36,13 +36,6 @@ class Task(Protocol[Cell, Outcome]):
         """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
 
 
-class Budget(Protocol):
-    """What the cells of a study spend, in a ledger that lasts."""
-
-    def reserve(self, finished: Container[Any]) -> None:
-        """Reserve what all cells spend that are not finished, together or none of them."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Study(Generic[Cell, Outcome, Result]):
     """Cells, what is done with each, and what is made of all outcomes."""
@@ -51,13 +44,14 @@ class Study(Generic[Cell, Outcome, Result]):
     task: Task[Cell, Outcome]  # runs and keeps them
     # Makes the result of the outcomes (in the order of the cells) and of how many were found finished.
     reducer: Callable[[Mapping[Cell, Outcome], int], Result]
-    budget: Budget | None = None  # what the cells spend, where a ledger counts it
+    # Reserves what all cells spend that are not finished, together or none of them, where a ledger counts it.
+    reserve: Callable[[Container[Cell]], None] | None = None
 
     def run(self) -> Result:
         """Run the cells that are not kept yet, and return what the reducer makes of all.
 
-        Cells are looked at when it is their turn, so that any number of them begins at once; with a budget all are
-        looked at before the first is run.
+        Cells are looked at when it is their turn, so that any number of them begins at once; where a ledger counts
+        them, all are looked at before the first is run.
         """
         found: dict[Cell, Outcome] = {}
         already = 0
@@ -78,9 +72,9 @@ class Study(Generic[Cell, Outcome, Result]):
             found[cell] = outcome
 
         unfinished: Iterable[Cell] = not_kept()
-        if self.budget is not None:
+        if self.reserve is not None:
             unfinished = list(unfinished)
-            self.budget.reserve(found)
+            self.reserve(found)
         self.task.run(unfinished, finished)
         return self.reducer({cell: found[cell] for cell in self.cells if cell in found}, already)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.engines import Engine
-from airmixml.engines.work import Lost, Tell, Work
+from airmixml.engines.processes import Lost, Tell, Work
 from airmixml.errors import AirMixError
+from airmixml.files import ResultStore, locked, remove_temporaries
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.storage.files import ResultStore, locked, remove_temporaries
 from airmixml.storage.study import Study
 from airmixml.sweeps.batches import Batch, Outcome, Part, Place, may_be_mended, on_gpu, silent_share, useful_jobs
 from airmixml.wording import one_line

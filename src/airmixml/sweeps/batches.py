@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
-from airmixml.engines.work import Tell
+from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS

@@ -107,7 +107,7 @@ class RunCells(CellKind):
         import torch
 
         from airmixml.edge.training import learn_family
-        from airmixml.runs.runners import result_of
+        from airmixml.runs.results import result_of
 
         first, scenarios = parts[0], [part.scenarios[0] for part in parts]
         made_with = f"{first.device} torch {torch.__version__}"

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.files import writing_to
 from airmixml.output.figures import save_png_and_svg
 from airmixml.output.page import Page
 from airmixml.output.tables import write_all
-from airmixml.storage.files import writing_to
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

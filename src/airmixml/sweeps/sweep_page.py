@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.commands import seeds_option, values_option
+from airmixml.output.cards import seeds_option, values_option
 from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure
 from airmixml.output.page import Page
 from airmixml.output.tables import Table, rows_csv

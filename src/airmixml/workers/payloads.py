@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.scenario.automatic import SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Vectors, rounding_backoff
 
 if TYPE_CHECKING:

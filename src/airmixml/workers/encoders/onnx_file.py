@@ -13,7 +13,7 @@ from numpy.random import Generator
 from airmixml.arrays import ImageShape, Singles
 from airmixml.data import known_dataset
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.reading import open_regular
+from airmixml.files import open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import reason
 from airmixml.workers.encoder import Encoder, FeatureCost

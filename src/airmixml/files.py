@@ -1,4 +1,6 @@
-"""Atomic files, locks on folders, and the one store of finished results.
+"""Files: how one is opened, written whole or not at all, and locked; and the one store of finished results.
+
+Nothing but a regular file is read: opening a pipe waits until something writes to it, and a device may never end.
 
 A result is taken up again only by the work that made it. A file that is damaged, or that other work made, counts as not
 there. One that is whole but holds something else than airmix wrote is reported in one line: a user changed it, and only
@@ -7,7 +9,7 @@ the user can say whether it is needed.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -15,23 +17,88 @@ import math
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import RunFolderError, UnknownObjectError
-from airmixml.reading import read_regular
 from airmixml.wording import in_plain_words, reason, shown
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+
+Read = Callable[[Path], bytes]
+_OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+
+_LINK: Final = "a link, which is not followed here"
+
+
+def open_regular(path: Path | str) -> io.BufferedReader:
+    """Open a regular file, or a link to one, to read its bytes; anything else is an OSError, at once."""
+    return open(path, "rb", opener=_regular)
+
+
+def open_lines(path: Path | str, encoding: str = "utf-8-sig") -> TextIO:
+    """Open a regular file of text with its line ends as they are, which is what a reader of CSV wants."""
+    # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
+    return io.TextIOWrapper(open_regular(path), encoding=encoding, newline="")
+
+
+def read_regular(path: Path | str, most_bytes: int = -1) -> bytes:
+    """Return the bytes of a regular file, of a larger one the first ``most_bytes``."""
+    with open_regular(path) as file:
+        return file.read(most_bytes)
+
+
+def open_within(root: Path, path: Path) -> io.BufferedReader:
+    """Open a regular file below ``root`` without following any link on the way, however names change meanwhile."""
+    if os.open not in os.supports_dir_fd:  # there is no way to hold a folder: names are looked at before
+        for passed in (path, *path.parents[: len(path.relative_to(root).parts) - 1]):
+            if passed.is_symlink():
+                raise OSError(errno.ELOOP, _LINK, str(passed))
+        return open_regular(path)
+    *folders, name = path.relative_to(root).parts
+    held = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for each in folders:
+            inner = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=held)
+            os.close(held)
+            held = inner
+        return open(name, "rb", opener=lambda own, flags: _regular(own, flags | os.O_NOFOLLOW, held))
+    except OSError as problem:
+        linked = problem.errno in (errno.ELOOP, errno.ENOTDIR)
+        why = _LINK if linked else problem.strerror
+        raise OSError(problem.errno, why, str(path)) from None
+    finally:
+        os.close(held)
+
+
+def read_within(root: Path, path: Path, most_bytes: int) -> bytes:
+    """Return the bytes of a file as ``open_within`` opens it; one of more than ``most_bytes`` is an OSError."""
+    with open_within(root, path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"larger than {most_bytes:,} bytes", str(path))
+    return content
+
+
+def _regular(path: str, flags: int, folder: int | None = None) -> int:
+    # Without waiting: what the name leads to is known only when it is open, and may change until then.
+    file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), dir_fd=folder)
+    kind = stat.S_IFMT(os.fstat(file).st_mode)
+    if kind == stat.S_IFREG:
+        return file
+    os.close(file)
+    raise OSError(errno.EINVAL, f"not a regular file, but a {_OTHERS.get(kind, 'device')}", path)
 
 
 LOCK: Final = ".lock"
@@ -84,7 +151,7 @@ def is_temporary(path: Path) -> bool:
 def remove_temporaries(folder: Path) -> None:
     """Remove what killed processes left half-written in a folder that no other process writes."""
     for path in filter(is_temporary, list(folder.rglob(".*"))):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             path.unlink()
 
 
@@ -127,7 +194,7 @@ def drop_lock(lock: BaseFileLock) -> None:
     """Remove the file of a lock and give the lock back."""
     if os.name == "nt":  # no open file can be removed there
         lock.release()
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         Path(lock.lock_file).unlink(missing_ok=True)  # while it is held: no process locks a file that is about to go
     lock.release()
 
