@@ -1,4 +1,4 @@
-"""``airmix deploy up`` as a person calls it: real processes over mutual TLS, a kill, nothing left behind."""
+"""``airmix deploy up`` as a person calls it: real processes over mutual TLS, a kill, a replay, nothing left behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from brokers_for_tests import ledger_of
+from PIL import Image
 from sklearn.datasets import load_wine
 
 from airmixml.runs import load_metrics, load_model
@@ -88,8 +89,12 @@ def test_every_round_is_a_sum_that_names_its_workers(trial: tuple[dict[str, Any]
     assert told["accuracy"] == told["rounds"][-1]["accuracy"]
 
 
-def test_a_worker_is_killed_in_a_round_and_begins_no_round_twice(trial: tuple[dict[str, Any], Path]) -> None:
+def test_a_worker_is_killed_in_a_round_and_refuses_an_old_order_after_it(trial: tuple[dict[str, Any], Path]) -> None:
     told, folder = trial
+    at = {each["what"]: each["seconds"] for each in told["events"] if each["who"] == told["killed"]}
+    (refusal,) = (what for what in at if what.startswith("refuses: round 0, "))
+    assert "began it before" in refusal
+    assert at["killed"] < at["started again"] <= at["is sent the order of round 0 again"] < at[refusal]
     ledger = ledger_of(folder / "devices" / told["killed"] / "ledger")
     names = [tuple(line[1:4]) for line in ledger if line[0] == "began"]
     assert len(names) == len(set(names)), "no round is begun twice under one name, also after a restart"
@@ -121,6 +126,12 @@ def test_the_model_predicts_rows_that_no_worker_held(trial: tuple[dict[str, Any]
     assert 0 <= right - round(told["accuracy"] * tested) <= others.sum() - tested
     with pytest.raises(ValueError, match="has the model of a deployment and no results of a run"):
         load_metrics(folder / "server")
+
+
+def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
+    with Image.open(trial[0]["picture"]) as picture:
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert {(200, 64, 47), (209, 96, 61)} <= colours, "the kill is red, the refusal orange"
 
 
 def test_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_path: Path) -> None:

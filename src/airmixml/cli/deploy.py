@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airmixml.deploy.endpoint import Endpoint
 
 PRESET: Final = "trustless-wine"
+_PICTURE: Final = "deploy-lanes.png"
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
 
@@ -87,7 +88,7 @@ def up_command(
     workers: Annotated[int, Option(help="Number of workers, a process each.")] = 16,
     out: Annotated[Path | None, Option(help="Folder to create [default: a name below runs/].")] = None,
     kill: Annotated[
-        bool, Option("--kill/--no-kill", help="Kill one worker in the middle of a round, and start it again.")
+        bool, Option("--kill/--no-kill", help="Kill a worker in a round, start it again, and replay an order to it.")
     ] = True,
     deadline: Annotated[float, Option(help="Seconds that the server waits for the next answer.")] = 3.0,
     data_dir: options.DataDir = None,
@@ -96,13 +97,15 @@ def up_command(
     """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
 
     Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
-    is killed and started again. Writes a model that `airmix predict` reads; where it is interrupted, nothing is left.
+    is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a picture, and a
+    model that `airmix predict` reads; where it is interrupted, nothing is left.
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     from airmixml.deploy.endpoint import SERVER_NAME
+    from airmixml.deploy.lanes import draw_lanes
     from airmixml.deploy.processes import find_mosquitto
-    from airmixml.deploy.trial import ROWS, Trial, deal_rows
+    from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows
     from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
@@ -118,18 +121,24 @@ def up_command(
         print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
     planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
 
-    def say(line: str) -> None:
-        print_error_line(f"airmix: {command_seconds():5.1f} s  {line}")
+    def say(seconds: float, line: str) -> None:
+        if SENDS not in line:
+            print_error_line(f"airmix: {seconds:5.1f} s  {line}")
 
     try:
         rows = deal_rows(planned, dataset, folder, server, data_dir)
         more = () if data_dir is None else ("--data-dir", data_dir)
-        killed = Trial(folder, say, deadline=deadline, more=more).run(kill=kill)
+        trial = Trial(folder, say, deadline=deadline, more=more)
+        killed = trial.run(kill=kill)
+        found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
+        title = f"{planned.name}: {workers} workers over mutual TLS; {found['promise']}"
+        draw_lanes(trial.times, server.names, found["rounds"], title, folder / _PICTURE)
     except KeyboardInterrupt:  # the same command can be given again
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
+    events = [{"seconds": seconds, "who": who, "what": what} for (who, what), seconds in trial.times.items()]
     result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
+    result |= {"picture": str(folder / _PICTURE), "events": events}
     each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
     scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in found["rounds"]]
     table = Table(
@@ -145,11 +154,11 @@ def up_command(
         as_json,
         result,
         table,
-        *([f"{killed} was killed and started again"] if killed else []),
+        *(f"{killed}: {what}" for who, what in trial.times if who == killed and SENDS not in what),
         f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
         f"{found['promise']}",
-        f"{duration(result['seconds'])}; predict, here rows it learned from: airmix predict {own} "
-        f"{next(folder.glob(f'devices/*/{ROWS}'))} --score",
+        f"{duration(result['seconds'])}; picture in {result['picture']}; predict, here rows it learned from: "
+        f"airmix predict {own} {next(folder.glob(f'devices/*/{ROWS}'))} --score",
     )
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
@@ -100,6 +100,13 @@ class Authority:
         """Return a new one, which signs itself."""
         key = ec.generate_private_key(ec.SECP256R1())
         return Authority(key, _certificate(_AUTHORITY, key, key, datetime.now(UTC), None))
+
+    @staticmethod
+    def read(folder: Path) -> "Authority":
+        """Return that of a deployment's folder."""
+        key = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        return Authority(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
 
     def write(self, folder: Path, name: str, purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH) -> None:
         """Write a certificate and its private key (PEM) for an endpoint, or for the broker."""
