@@ -19,7 +19,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
 DOCUMENT, FOLDER = ROOT / "docs" / "attacks.md", RESULTS.with_suffix("")
 METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
-BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
+BOUNDS = ("clopper-pearson", "normal scores")
 
 COLUMNS = (
     "AUC", "detected", "strongest 10", "strongest 100", "named", "unmixed", "neighbour", "class share error",

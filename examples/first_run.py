@@ -10,7 +10,7 @@ from airmixml import Scenario, simulate, train
 
 scenario = Scenario.preset("private-iris")
 mixtures = simulate(scenario)
-mixtures
+mixtures.inputs.shape, mixtures.labels.shape
 
 # %%
 # The server received one vector of 30 numbers: products of the inputs with each other and with the labels, summed over
@@ -20,8 +20,7 @@ trained = train(mixtures)
 trained
 
 # %%
-# What was sent and received, how well each class is told, with which power the workers sent, and how strong signal and
-# noise were:
+# What was sent and received, how well each class is told, and what accountants certify:
 
 from airmixml.runs import run_figure
 

@@ -11,7 +11,7 @@ import typer
 from airmixml.cli import options as application
 from airmixml.cli.options import load
 
-HEAVY = ("torch", "matplotlib", "pandas", "scipy.stats", "scipy.optimize", "sklearn", "dp_accounting", "skimage", "ray")
+HEAVY = ("torch", "matplotlib", "pandas", "scipy.stats", "scipy.optimize", "sklearn", "dp_accounting", "ray")
 COMMAND = "import sys; from airmixml.cli.options import app; app(sys.argv[1:], standalone_mode=False)"
 
 

@@ -173,5 +173,5 @@ def test_a_notebook_runs_and_shows_tables_and_pictures(tmp_path: Path) -> None:
     shown = [each.get("data", {}) for each in outputs]
     assert sum("image/png" in each for each in shown) == 3
     tables = " ".join(each.get("text/html", "") for each in shown)
-    assert "Mixtures of private-iris" in tables
+    assert "Trained model" in tables
     assert "epsilon 5, delta 0.01 for a worker" in tables

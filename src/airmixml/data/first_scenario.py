@@ -70,7 +70,7 @@ class ColumnSeen:
 
 def _look_at(path: Path) -> tuple[dict[str, ColumnSeen], str]:
     """Return what the columns of a table seem to hold, and its decimal mark; refuse one without a header."""
-    with open_table(path, "give a CSV or NPZ file") as file:
+    with open_table(path, "give a CSV file") as file:
         if len(file.names) < 2 or not all(file.names):
             raise DataError(f"{path}: must have a header that names each of at least 2 columns, and rows")
         if finite_numbers(file.names) is not None:
