@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from airmixml.cli.process import discard
 from airmixml.devices import needs_torch
 from airmixml.errors import AirMixError, AirMixWarning, is_out_of_memory
+from airmixml.registries import naming_objects
 from airmixml.version import __version__
 from airmixml.wording import reason
 
@@ -133,7 +134,8 @@ def answer() -> int:
     warnings.showwarning = _warn
     try:
         _check_directory()
-        code = app(prog_name="airmix", standalone_mode=False)
+        with naming_objects():
+            code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
     except _UsageError as problem:
         return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")

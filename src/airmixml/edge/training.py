@@ -28,7 +28,7 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
-from airmixml.registries import LEARNERS, PAYLOADS
+from airmixml.registries import LEARNERS, PAYLOADS, naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _SLOTS_AT_ONCE: Final = 4096
 
 
+@naming_objects()
 def train(
     mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:
@@ -247,6 +248,7 @@ def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingH
     return history
 
 
+@naming_objects()
 def simulate(
     scenario: Scenario,
     *,

@@ -40,7 +40,7 @@ from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, naming_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
 from airmixml.wording import epsilon_text, plural
@@ -234,6 +234,7 @@ class Account:
         return {name: value for name, value in plain.items() if value is not None}
 
 
+@naming_objects()
 def account_scenario(
     scenario: Scenario,
     input_dim: int,

@@ -13,6 +13,7 @@ from airmixml.devices import find_device
 from airmixml.errors import ScenarioError, hides_values
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
+from airmixml.registries import naming_objects
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
 from airmixml.runs.runners import SHARDS, ProtectedRunner, Runner, warn_of_killed
@@ -28,6 +29,7 @@ AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 @hides_values
+@naming_objects()
 def run(
     scenario: Scenario,
     *,
