@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from seats_for_tests import aired, drawn_on, setting_of
+from seats_for_tests import aired, drawn_on
 
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import dbm_to_watts
