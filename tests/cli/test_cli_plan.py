@@ -65,6 +65,7 @@ def test_a_time_too_short_for_anything(airmix: Airmix) -> None:
 def test_mistakes(refused: Refused) -> None:
     for value in ("0", "nan"):
         assert f"--max-air-seconds = {value}: must be above 0" in refused("plan", *IRIS, "--max-air-seconds", value)
+    assert "choose another --write" in refused("plan", *IRIS, "--write", "nowhere/mine.toml")
 
 
 def test_a_plan_of_masked_workers_says_what_to_expect(airmix: Airmix, tmp_path: Path) -> None:
