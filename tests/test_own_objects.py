@@ -21,7 +21,7 @@ from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.mixing import PowerPolicy
-from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, naming_objects
 from airmixml.registry import Registry
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
@@ -91,6 +91,37 @@ def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> No
     assert load_model(tmp_path / "run", objects=[Quieter(0.125)]).predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
     with pytest.raises(PluginError, match=r"^objects = 3: "):
         load_model(tmp_path / "run", objects=[3])
+
+
+def test_an_error_of_an_object_is_one_line_that_names_it(example: Any, tmp_path: Path) -> None:
+    """Whatever is called with it, and in each cell of a sweep; an error of the package's own code stays as it is."""
+    broken = with_power(Quieter("half"))  # type: ignore[arg-type]
+    told = r"^mixing\.power = Quieter: its received_watts fails \(TypeError: .+\); correct it, or its values$"
+    inputs, classes = load_iris(return_X_y=True)
+    for call in (
+        lambda: simulate(broken),
+        lambda: airmixml.run(broken, out=tmp_path / "run", pictures=False),
+        lambda: account_scenario(broken, 4, 3),
+        lambda: AirMixClassifier(power=Quieter("half"), input_bounds=(0, 8), epsilon=5.0, mode="simulation").fit(  # type: ignore[arg-type]
+            inputs, classes
+        ),
+    ):
+        with pytest.raises(PluginError, match=told.replace(r"mixing\.", r"(mixing\.)?")) as problem:
+            call()
+        assert isinstance(problem.value.__cause__, TypeError)
+    assert not (tmp_path / "run").exists()
+    frame = airmixml.sweep(broken, {"privacy.delta": [0.01]}, jobs=1, out=tmp_path / "swept")
+    assert frame["error"].str.match(told).all()
+
+    class Blocked(example.Blockage):  # type: ignore[misc]
+        @classmethod
+        def of(cls, scenario: Scenario) -> Any:
+            raise KeyError(scenario.name)
+
+    with pytest.raises(PluginError, match=r"^air\.also = Blocked: its of fails \(KeyError: 'private-iris'\)"):
+        simulate(replace(PRIVATE, air=Air(also=[Blocked])))
+    with pytest.raises(ZeroDivisionError), naming_objects():
+        Quieter(1 / 0)
 
 
 def test_impairments_are_given_in_a_list_or_a_tuple(example: Any) -> None:

@@ -55,7 +55,7 @@ def test_a_run_names_its_air(airmix: Airmix, tmp_path: Path) -> None:
     air = ("--air", "line-of-sight", "--set", "air.absent=0.25", "--out", "here")
     done = airmix(*DIGITS, *air, columns=200)
     assert done.returncode == 0, done.stderr
-    assert "digits on line-of-sight with absent = 0.25, seed 0" in done.stdout
+    assert "digits on a changed line-of-sight, seed 0" in done.stdout
     assert "line-of-sight: phase_error_radians = " in done.stdout
     metrics = strict((tmp_path / "here" / "metrics.json").read_text())
     wanted = {**tomllib.loads((Path(__file__).parents[2] / "src/airmixml/airs/line-of-sight.toml").read_text())}

@@ -30,8 +30,8 @@ def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
         assert (target.epsilon, target.delta, target.adjacency) == (5.0, 0.01, "replace-one")
     assert [side["privacy"][0]["adversary"] for side in (paper, private)] == ["release", "server"]
     assert private["smallest_epsilons"]["server"] == pytest.approx(5.0)
-    # All workers send in the only slot: those with one flower are together as loud as their number.
-    copies, mu = private["row_copies"], gaussian_mu(5.0, 0.01)
+    # All workers send in the only slot: of seed 0 those with one flower are together as loud as their number.
+    copies, mu = private["runs"][0]["row_copies"], gaussian_mu(5.0, 0.01)
     assert private["flower_epsilons"]["server"] == pytest.approx(gaussian_epsilon(copies * mu, 0.01), rel=1e-6)
     assert paper["flower_epsilons"]["release"] > 100 * paper["smallest_epsilons"]["release"]
     with Image.open(tmp_path / shown["picture"]) as picture:

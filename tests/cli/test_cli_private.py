@@ -172,7 +172,7 @@ def test_a_refused_private_run_leaves_its_name_free(
     airmix: Callable[..., Finished], refused: Refused, tmp_path: Path
 ) -> None:
     few = (*IRIS, "--private", "--set", "workers.count=40", "--set", "radio.scheduled=40", "--out", "here")
-    assert "so nobody can send" in refused(*few, "--set", "air.min_power_dbm=30")
+    assert "above it no worker can send" in refused(*few, "--set", "air.min_power_dbm=30")
     assert list(tmp_path.iterdir()) == []
     done = airmix(*few)
     assert (done.returncode, "earlier release" in done.stderr) == (0, False)

@@ -42,7 +42,7 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Air
     first = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
     assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
     again = airmix("report", "here", "--json")
-    assert json.loads(again.stdout) == {"report": "here/report.html", "folder": "here"}
+    assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
     assert (tmp_path / "here" / "report.html").read_text(encoding="utf-8") == first
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
@@ -67,6 +67,8 @@ def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Pat
     copied("a")
     assert "file: is there already and is no report of airmix" in refused("report", "a", "--out", "file")
     assert "empty: is a folder" in refused("report", "a", "--out", "empty")
+    assert "a a: must be 2 to 12 folders" in refused("report", "a", "a")
+    assert "nowhere: there is no such folder" in refused("report", "a", "nowhere")
     shutil.copytree(tmp_path / "a", tmp_path / "a.partial")
     assert "an interrupted run" in refused("report", "a.partial")
 

@@ -138,7 +138,7 @@ def test_several_seeds(airmix: Airmix, small_run: SmallRun, tmp_path: Path) -> N
         assert Scenario.load(own / "scenario.toml").seed == run["seed"]
     first, second = (run["accuracy"]["final"] for run in printed["runs"])
     assert printed["accuracy"]["final"] == pytest.approx((first + second) / 2)
-    assert printed["accuracy"]["final_deviation"] == pytest.approx(abs(first - second) / math.sqrt(2))
+    assert printed["score_deviations"]["final"] == pytest.approx(abs(first - second) / math.sqrt(2))
     energies = [run["energy_joules"] for run in printed["runs"]]
     assert energies[0] != energies[1]
     assert printed["energy_joules"] == pytest.approx(sum(energies) / 2)

@@ -92,7 +92,7 @@ if __name__ == "__main__":
     save = BatchedTask.save
     def halting(task, part, finished):
         kept = save(task, part, finished)
-        if len(list(task._folder.glob("*.json"))) == 2:
+        if len(list(task.folder.glob("*.json"))) == 2:
             print("halted", flush=True)
             signal.pause()
         return kept

@@ -48,7 +48,6 @@ def test_the_summary_of_several_rows(airmix: Airmix) -> None:
     for words in (
         "40, 40 at a time",
         "one sum of all, shortened to",
-        "one worker with all its rows",
         "one of its rows",
     ):
         assert words in printed

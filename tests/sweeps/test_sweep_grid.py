@@ -307,6 +307,11 @@ def test_a_cell_that_breaks_costs_no_other_and_is_tried_again(tmp_path: Path, mo
         ({"command": "attack", "attacks": ["prio"]}, "--attacks 'prio'"),
         ({"audit": AuditSettings()}, "--audit: belongs to --command audit"),
         ({"grid": {"radio.scheduled": [3000, 4000]}}, "radio.scheduled = 4000: must be at most workers.count"),
+        (
+            {"grid": {key: range(1, 401) for key in ("radio.slots", "learner.epochs")}},
+            "are 160,000 runs: must be at most",
+        ),
+        ({"seeds": 33_334}, "3 cells with 33,334 seeds are 100,002 runs"),
         ({"out": "here.partial"}, "choose an --out that does not end in .partial"),
     ],
 )

@@ -69,6 +69,7 @@ def answer() -> int:
 
     from airmixml.cli.options import app
     from airmixml.errors import AirMixError
+    from airmixml.registries import naming_objects
     from airmixml.wording import reason
 
     for stream in (sys.stdout, sys.stderr):
@@ -79,7 +80,8 @@ def answer() -> int:
     usage_error: type[Exception] = BadParameter.__bases__[0]
     try:
         _check_directory()
-        code = app(prog_name="airmix", standalone_mode=False)
+        with naming_objects():
+            code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
     except usage_error as problem:
         return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Option
@@ -160,8 +161,11 @@ def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, fo
         raise ScenarioError("--picture and --out: the folder --out has a picture of its own; keep one of them")
     if out is not None:
         check_free(out, force=force)
-    if write is not None and write.exists():
-        raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
+    if write is not None:
+        if write.exists():
+            raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
+        with writing_to(write, option="--write"):  # a search may take minutes
+            TemporaryFile(dir=write.parent).close()
 
 
 def _write_recommended(scenario: Scenario, overrides: Sequence[str], path: Path) -> None:

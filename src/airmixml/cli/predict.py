@@ -14,6 +14,7 @@ from airmixml.output.tables import Table, rows_csv
 from airmixml.wording import plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
+_LONGEST_NAME = 80  # of a page of several folders
 
 Run = Annotated[Path, Argument(help="Run folder of one seed.", show_default=False)]
 
@@ -139,20 +140,28 @@ def _columns(model: Any, outputs: Any, *, probabilities: bool) -> dict[str, list
 
 
 def report_command(
-    folder: Annotated[Path, Argument(metavar="RUN", help="Folder that airmix made.", show_default=False)],
-    out: Annotated[Path | None, Option(help="File to write [default: report.html in the folder].")] = None,
+    folders: Annotated[list[Path], Argument(metavar="RUN", help="Folders that airmix made.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        Option(help="File to write [default: report.html in the folder; for several, a name below runs/]."),
+    ] = None,
     opened: Annotated[bool, Option("--open", help="Open the report in the browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the report of a folder again.
+    """Write the report of a folder again, or put several folders side by side on one page.
 
-    Every command that makes a folder writes its report.html; this makes that of an older folder.
+    Every command that makes a folder writes its report.html; this makes that of an older folder. The page of several
+    shows which keys differ between their scenarios, and scores, epsilons and costs in a column each.
     """
-    from airmixml.reports import write_report
+    from airmixml.reports import write_report, write_side_by_side
 
-    path = write_report(folder, out=out)
+    if len(folders) == 1:
+        path = write_report(folders[0], out=out)
+    else:
+        names = "-".join(folder.absolute().name for folder in folders)[:_LONGEST_NAME]
+        path = write_side_by_side(folders, out or Path("runs") / f"report-{names}.html")
     report = {"report": str(path)}
-    show(as_json, {**report, "folder": str(folder)}, *report_lines(report))
+    show(as_json, {**report, "folders": list(map(str, folders))}, *report_lines(report))
     if opened:
         import webbrowser
 

@@ -28,7 +28,7 @@ from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
 from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
-from airmixml.registries import LEARNERS, PAYLOADS
+from airmixml.registries import LEARNERS, PAYLOADS, naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _SLOTS_AT_ONCE: Final = 4096
 
 
+@naming_objects()
 def train(
     mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:
@@ -246,6 +247,7 @@ def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingH
     return history
 
 
+@naming_objects()
 def simulate(
     scenario: Scenario,
     *,

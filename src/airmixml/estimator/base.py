@@ -21,6 +21,7 @@ from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds,
 from airmixml.errors import AirMixError, ScenarioError, hide_values
 from airmixml.estimator.checks import declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.fit_budget import FitBudget, warn_of_repeated
+from airmixml.registries import naming_objects
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
@@ -144,6 +145,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         raise NotImplementedError
 
+    @naming_objects()
     def _mix_and_train(
         self,
         inputs: NDArray[Any],

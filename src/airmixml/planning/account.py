@@ -45,7 +45,7 @@ from airmixml.radio.privacy_target import (
     slots_target,
 )
 from airmixml.radio.system import System, adversary_named
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, naming_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
 from airmixml.wording import epsilon_text, plural
@@ -242,6 +242,7 @@ class Account:
         return {name: value for name, value in plain.items() if value is not None}
 
 
+@naming_objects()
 def account_scenario(
     scenario: Scenario,
     input_dim: int,

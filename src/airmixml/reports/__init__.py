@@ -1,4 +1,4 @@
-"""Reports: what a folder holds as one page that opens anywhere."""
+"""Reports: what one folder holds, or several do, as one page that opens anywhere."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,8 @@ from airmixml.storage.run_folder import REPORT
 
 if TYPE_CHECKING:
     from airmixml.reports.pages import write_report
+    from airmixml.reports.side_by_side import write_side_by_side
 
-__all__ = ["REPORT", "write_report"]
+__all__ = ["REPORT", "write_report", "write_side_by_side"]
 
 __getattr__ = import_late(__name__)

@@ -1,4 +1,4 @@
-"""The report of a folder as one self-contained HTML file, and of several folders side by side."""
+"""The report of a folder as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _CAPTIONS: Final = {
     "tolerances": "Accuracy against the size of each impairment",
 }
 _PROTECTED: Final = ("figures/privacy",)
-_RELEASABLE: Final = (
+ONLY_COVERED: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."
 )
-_STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
+STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
 _REPEATED: Final = (
     "Each repetition is another release of the same data and reveals more: it draws new noise, and its model differs."
 )
@@ -60,7 +60,12 @@ def write_report(folder: Path | str, *, out: Path | None = None, work: Path | No
         work: where its files still are, of a folder that is about to get its name.
     """
     folder = Path(folder)
-    path, page = (work or folder) / REPORT if out is None else out, read_report(folder, work)
+    written = write_page((work or folder) / REPORT if out is None else out, read_report(folder, work))
+    return folder / REPORT if out is None else written
+
+
+def write_page(path: Path, page: Page) -> Path:
+    """Write a page as HTML and return its path; only a page of ours is replaced."""
     if path.is_dir():
         raise RunFolderError(f"{path}: is a folder; name a file with --out, such as {path / REPORT}")
     if path.exists() and not is_report(path):
@@ -68,7 +73,7 @@ def write_report(folder: Path | str, *, out: Path | None = None, work: Path | No
     with writing_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, page.to_html())
-    return folder / REPORT if out is None else path
+    return path
 
 
 def read_report(folder: Path, work: Path | None = None) -> Page:
@@ -113,10 +118,10 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
     made = {"airmixml": None if protected else plain.get("airmixml"), **plain.get("versions", {})}
     made |= {"device": plain.get("device"), "time": duration(plain["seconds"]) if "seconds" in plain else None}
     versions = tuple((name, str(value)) for name, value in made.items() if value)
-    study = (_STUDY,) if found.kind == "run" else ()
+    study = (STUDY,) if found.kind == "run" else ()
     return replace(
         page,
-        notices=(*page.notices, *((_RELEASABLE,) if protected else study)),
+        notices=(*page.notices, *((ONLY_COVERED,) if protected else study)),
         sections=(
             section(first.name, first.heading, Facts(caption="The question", rows=tuple(rows.items()))),
             *others,

@@ -28,6 +28,7 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import composes_exactly
 from airmixml.radio.tally import placed_distances
+from airmixml.registries import naming_objects
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of
@@ -57,6 +58,7 @@ AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 @hides_values
+@naming_objects()
 def run(
     scenario: Scenario,
     *,

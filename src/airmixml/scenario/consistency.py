@@ -212,6 +212,9 @@ def _check_air(tables: Tables) -> None:
     tables.must(block_symbols >= overhead + 1, key, f"{full} for data; make blocks longer, or pilots shorter")
     everybody = 'must be at most 0 for radio.fading = "none", where every channel has its mean: nobody would send'
     tables.must(fading != "none" or air.truncation_db <= 0.0, "air.truncation_db", everybody)
+    loudest = tables.radio.max_power_dbm + air.attenuator_db
+    limit = f"must be at most {loudest:g}, radio.max_power_dbm plus air.attenuator_db: above it no worker can send"
+    tables.must(air.min_power_dbm <= loudest, "air.min_power_dbm", limit)
     if fading == "none" or air.truncation_db > -math.inf or not tables.mixing.power_policy.keeps_target:
         return
     for name, off in (("estimation_nmse_db", -math.inf), ("estimation_pilots", 0), ("speed_metres_per_second", 0.0)):

@@ -10,9 +10,10 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Items
 from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.toml import TOP_LEVEL, all_keys, parse_assignments, rule_of, unknown_key
-from airmixml.wording import shown, shown_name
+from airmixml.wording import plural, shown, shown_name
 
 _EXAMPLE: Final = "privacy.epsilon=0.5,1,5"
+_MOST_RUNS: Final = 100_000
 _OPEN, _CLOSE, _QUOTES = "[", "]", "\"'"
 
 Point = dict[str, Any]
@@ -62,6 +63,15 @@ class Grid:
     def points(self) -> Iterator[Point]:
         """All combinations; the last key changes fastest."""
         return (dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values()))
+
+    def check_size(self, seeds: int) -> None:
+        """Refuse more runs than finish in any reasonable time."""
+        runs = len(self) * seeds
+        if runs > _MOST_RUNS:
+            raise ScenarioError(
+                f"--grid: {plural(len(self), 'cell')} with {plural(seeds, 'seed')} are {runs:,} runs: must be at most "
+                f"{_MOST_RUNS:,}; give fewer values or seeds, or sweep parts of the grid into separate folders"
+            )
 
 
 def scenario_at(base: Scenario, point: Point) -> Scenario:

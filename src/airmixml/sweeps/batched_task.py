@@ -14,6 +14,7 @@ from airmixml.engines.processes import Lost, Tell, Work
 from airmixml.errors import AirMixError
 from airmixml.files import ResultStore, locked, remove_temporaries
 from airmixml.progress import Progress, silent
+from airmixml.registries import naming_objects
 from airmixml.scenario import Scenario
 from airmixml.storage.study import Study
 from airmixml.sweeps.batches import Batch, Outcome, Part, Place, may_be_mended, on_gpu, silent_share, useful_jobs
@@ -41,9 +42,10 @@ def _attempt(place: Place, batch: Batch, tell: Tell) -> list[Finished]:
     """Run one batch; whatever goes wrong becomes the outcome of its scenarios, and others are run by themselves."""
     done: dict[Part, Finished] = {}
     try:
-        for part, outcomes in batch[0].kind.run(batch, replace(place, tell=tell)):
-            done[part] = Finished(part=part, outcomes=outcomes)
-            tell(done[part])
+        with naming_objects():
+            for part, outcomes in batch[0].kind.run(batch, replace(place, tell=tell)):
+                done[part] = Finished(part=part, outcomes=outcomes)
+                tell(done[part])
     except Exception as problem:  # whatever it is, the other batches must not be lost
         name = "" if isinstance(problem, AirMixError) else f"{type(problem).__name__}: "
         for part in (each for each in batch if each not in done):

@@ -86,6 +86,7 @@ def sweep_grid(
     started, kind = time.perf_counter(), kind_of(command, attacks=attacks, audit=audit)
     engine = Engine.of(engine, jobs or None, default=0).name
     numbers = list(consecutive_seeds(scenario, seeds))
+    grid.check_size(seeds)
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
