@@ -2,10 +2,8 @@
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -53,11 +51,3 @@ def test_pip_takes_over_where_uv_cannot_be_had(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr  # pip finds itself installed
     done = subprocess.run([python, INSTALLER, "no-such-package"], env=nowhere, capture_output=True, check=False)
     assert done.returncode != 0
-
-
-def test_the_install_without_torch_lists_all_other_dependencies() -> None:
-    """As the quickstart has it, to be copied."""
-    root = INSTALLER.parents[1]
-    needed = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
-    (listed,) = re.findall(r"^    pip install (numpy .*)$", (root / "docs" / "quickstart.md").read_text(), re.MULTILINE)
-    assert set(listed.split()) == {re.split("[>=<]", name)[0] for name in needed} - {"torch"}

@@ -162,8 +162,11 @@ def test_no_file_outside_the_runs_folder_is_shown(client: TestClient, tmp_path: 
     (runs / "link").symlink_to(outside)
     (runs / "own" / "report.html").symlink_to(outside / "secret.txt")
     client.follow_redirects = True
-    assert client.get("/runs/own/scenario.toml").text == "{}"
+    (runs / "plain").mkdir()
+    (runs / "plain" / "report.html").write_text("its report")
+    assert client.get("/runs/plain/report.html").text == "its report"
     for path in (
+        "/runs/own/scenario.toml",
         "/runs/own/secret.txt",
         "/runs/own/..%2f..%2foutside/metrics.json",
         "/runs/..%2foutside/metrics.json",

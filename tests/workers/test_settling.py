@@ -88,8 +88,8 @@ def test_what_is_not_settled_is_refused_where_it_would_be_used() -> None:
     ("bounds", "message"),
     [
         ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' must have a line"),
-        ("age = 3\nweight = [0, 9]", "workers.bounds.'age' = 3: must be a list of at least 2 values"),
-        ("age = [0, 1, 2]\nweight = [0, 9]", "workers.bounds.'age' has 3 numbers: must be [lower, upper]"),
+        ("age = 3\nweight = [0, 9]", "workers.bounds.'age' = 3: must be a list of 2 values"),
+        ("age = [0, 1, 2]\nweight = [0, 9]", "workers.bounds.'age' = [0, 1, 2]: must be a list of 2 values"),
         ("", "workers.bounds = {}: must be a table with a line COLUMN = [lower, upper]"),
     ],
 )

@@ -330,7 +330,7 @@ def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -
     assert declared_bounds(scenario.workers, 7) == (1.0, 4.0)
     model = load_model(tmp_path / "here")
     assert model.score(inputs, labels) == 1.0
-    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": is taken from the middle of declared bounds'):
+    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": must be "none", "own" or "private"'):
         scenario.with_overrides("workers.centre=public")
     with pytest.raises(ScenarioError, match=r"workers\.input_lower = \[0\.0\]: must be empty"):
         scenario.with_overrides("workers.input_lower=0")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
 _EXAMPLE_SLOTS = 8
+_BYTES_PER_WORKER = 64
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")
 _RECEIVED = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
 
@@ -134,7 +135,12 @@ def open_air(
         dataset = load_dataset(
             first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
-    count = first.workers.count
+    count, physical = first.workers.count, physical_memory_bytes()
+    if count * _BYTES_PER_WORKER > physical:  # rather than be killed half-way
+        raise ScenarioError(
+            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
+            "fewer workers"
+        )
     if population is None:
         population = deploy(first.workers, dataset, streams)
     elif population.count != count:
