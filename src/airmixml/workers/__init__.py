@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         scales_inputs,
         sends_inputs_unchanged,
     )
+    from airmixml.workers.encoders.torch_module import TorchEncoder
     from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.moments import Holdings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
-__all__ += ["Signal", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
+__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
 __all__ += ["encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels", "load_dataset"]
 __all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle"]
 __all__ += ["within_declared", "worker_cost"]
