@@ -9,25 +9,22 @@ device of its own; the server learns a model from their sum and nothing about on
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
-columns = [
-    "mean radius",
-    "mean texture",
-    "mean perimeter",
-    "mean concave points",
-    "worst radius",
-    "worst concave points",
-]
-rows, classes = load_breast_cancer(return_X_y=True, as_frame=True)
-private_rows, public_rows, private_classes, public_classes = train_test_split(
-    rows[columns], classes, test_size=0.3, random_state=0
-)
-
 # %%
 # Declare bounds from what you know without the data: the range of an instrument, a scale, a unit. Measured on the rows
 # they would leak them. Values outside are clipped. Classes are declared for the same reason.
 
-lower = [5, 5, 40, 0, 5, 0]
-upper = [30, 40, 200, 0.25, 40, 0.3]
+bounds = {
+    "mean radius": (5, 30),
+    "mean texture": (5, 40),
+    "mean perimeter": (40, 200),
+    "mean concave points": (0, 0.25),
+    "worst radius": (5, 40),
+    "worst concave points": (0, 0.3),
+}
+rows, classes = load_breast_cancer(return_X_y=True, as_frame=True)
+private_rows, public_rows, private_classes, public_classes = train_test_split(
+    rows[list(bounds)], classes, test_size=0.3, random_state=0
+)
 
 # %%
 # The fit is *protected*: its noise comes from the operating system and is forgotten. The object holds what the
@@ -35,7 +32,7 @@ upper = [30, 40, 200, 0.25, 40, 0.3]
 
 from airmixml import AirMixClassifier
 
-model = AirMixClassifier(epsilon=1, input_bounds=(lower, upper), classes=(0, 1))
+model = AirMixClassifier(epsilon=1, input_bounds=bounds, classes=(0, 1))
 model.fit(private_rows, private_classes)
 model.privacy_
 
@@ -55,7 +52,7 @@ EPSILONS, SEEDS = (0.1, 0.3, 1, 3, 10), 4
 scores = np.array(
     [
         [
-            AirMixClassifier(epsilon=epsilon, input_bounds=(lower, upper), mode="simulation", random_state=seed)
+            AirMixClassifier(epsilon=epsilon, input_bounds=bounds, mode="simulation", random_state=seed)
             .fit(private_rows, private_classes)
             .score(public_rows, public_classes)
             for seed in range(SEEDS)
@@ -70,9 +67,9 @@ axis.set_title(f"{len(private_rows)} workers with one row each, mean and deviati
 plt.show()
 
 # %%
-# A second fit releases the rows again: what each reveals adds up.
+# A second fit releases the rows again. What all protected fits of this process reveal together, at most:
 
-model.fit(private_rows, private_classes).privacy_
+model.fit(private_rows, private_classes).joint_privacy_
 
 # %%
 # The same with files, as ``airmix run --private`` does it. The folder holds the model, the statements and nothing
@@ -86,6 +83,7 @@ from airmixml import Scenario, run
 with TemporaryDirectory() as folder:
     table = Path(folder, "cells.csv")
     private_rows.assign(kind=private_classes).to_csv(table, index=False)
+    lower, upper = ([pair[side] for pair in bounds.values()] for side in (0, 1))
     scenario = Scenario.preset("private-table").with_overrides(
         f"workers.dataset={table}",
         "workers.label_column=kind",

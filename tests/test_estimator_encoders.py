@@ -7,12 +7,14 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError
 from airmixml.errors import BoundsWarning
+from airmixml.workers import TorchEncoder
 
 EVERYBODY = {"scheduled": 10**6, "slots": 1, "policy": "equalmix", "adversary": "server", "accountant": "gdp"}
 MOMENTS = {**EVERYBODY, "adjacency": "remove-one", "sends": "moments", "norm": "unit", "centre": "own"}
@@ -186,3 +188,16 @@ def test_mistakes_are_refused_as_in_a_scenario(iris: tuple[np.ndarray, np.ndarra
     ):
         with pytest.raises(ScenarioError, match=f"^{key} = "):
             AirMixClassifier(recipe="paper", classes=IRIS, input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)
+
+
+def test_a_bare_torch_module_is_an_encoder() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh())
+    rows = np.random.default_rng(0).uniform(size=(40, 4))
+    given = {"input_bounds": (0, 1), "classes": (0, 1), "mode": "simulation", "random_state": 0}
+    bare, wrapped = (
+        AirMixClassifier(encoder=encoder, **given).fit(rows, rows[:, 0] > 0.5)
+        for encoder in (module, TorchEncoder(module))
+    )
+    assert np.array_equal(bare.predict_proba(rows), wrapped.predict_proba(rows))
+    again = pickle.loads(pickle.dumps(bare))
+    assert np.array_equal(bare.predict_proba(rows), again.predict_proba(rows))

@@ -33,6 +33,7 @@ ENCODERS: Final = Registry(
         "encoders.random_features: mixed",
     ),
     files={"onnx": "airmixml.workers.encoders.onnx_file:OnnxFile"},
+    wraps={"torch.nn.modules.module.Module": "airmixml.workers.encoders.torch_module:TorchEncoder"},
 )
 """What a worker computes of its input."""
 

@@ -63,6 +63,7 @@ class Registry:
     objects: bool = True  # whether they are objects; another package's class then stands for an object of it
     made_by: str = ""  # the method by which the package makes an object for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
+    wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
@@ -98,11 +99,13 @@ class Registry:
         The name holds a digest of its content and code: a copy of it, here or in another process, has the same name.
         """
         named = f"{key or self.key} = {shown(thing)}"
-        if self.objects and isinstance(thing, type):
-            try:
+        try:
+            if self.objects and isinstance(thing, type):
                 thing = thing()
-            except Exception as problem:  # whatever a user's class does
-                raise PluginError(f"{named}: makes no object ({reason(problem)}); give an object of it") from problem
+            if place := self._wrapper(thing):
+                thing = _at(place)(thing)
+        except Exception as problem:  # whatever a user's class does
+            raise PluginError(f"{named}: makes no {self.kind} ({reason(problem)}); give an object of it") from problem
         self._check(thing, named)
         if (taken := getattr(thing, "name", None)) in self.places:  # results would show it as ours
             raise PluginError(f"{named}: its name {shown(taken)} is that of a built-in {self.kind}; give it another")
@@ -116,7 +119,7 @@ class Registry:
 
     def fits(self, thing: object) -> bool:
         """Return whether something has all that one of them must have."""
-        return all(hasattr(thing, attribute) for attribute in self.needs)
+        return all(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
 
     def names_with(self, name: str) -> tuple[str, ...]:
         """Return all names, and that of an object that was given in Python if it is not among them."""
@@ -130,7 +133,14 @@ class Registry:
     def accepts(self, thing: object) -> bool:
         """Return whether something seems to be meant as one of them: an object with some of what each has."""
         own = (thing if isinstance(thing, type) else type(thing)).__module__ != "builtins"  # numbers have "real"
-        return own and any(hasattr(thing, attribute) for attribute in self.needs)
+        return own and (any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing)))
+
+    def _wrapper(self, thing: object) -> str:
+        """Return what makes one of them of an object of another library; empty: nothing does, or it is one already."""
+        if all(hasattr(thing, attribute) for attribute in self.needs):
+            return ""
+        bases = (f"{base.__module__}.{base.__qualname__}" for base in type(thing).__mro__)
+        return next((self.wraps[base] for base in bases if base in self.wraps), "")
 
     def __contains__(self, name: object) -> bool:
         if name in self.places or name in self.plugins:
@@ -158,8 +168,7 @@ class Registry:
         path = self.file_of(name)
         place = self.places.get(name) if path is None else self.files[name.partition(":")[0]]
         if place is not None:
-            module, _, attribute = place.partition(":")
-            thing = getattr(import_module(module), attribute)
+            thing = _at(place)
             return thing if path is None else thing(path)
         point = self.plugins[name]
         package = _package(point)
@@ -191,6 +200,11 @@ class Registry:
                 f"{named}: the package makes an object of its class for each scenario; give the class "
                 f"{type(thing).__name__}{'' if maker is None else f', or an object whose {self.made_by} returns it'}"
             )
+
+
+def _at(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def _package(point: "EntryPoint") -> str:
@@ -235,6 +249,11 @@ class _Digested(pickle.Pickler):
             return name
         self._begun.add(id(thing))
         return (name, _of_class(thing) if isinstance(thing, type) else _of_function(thing))
+
+    def reducer_override(self, thing: Any) -> Any:
+        if hasattr(thing, "detach") and hasattr(thing, "numpy"):  # a tensor's own pickle says where in memory it lies
+            return (tuple, (thing.detach().cpu().numpy(),))
+        return NotImplemented
 
 
 def _of_class(kind: type) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 from airmixml import AirMixClassifier, AirMixRegressor, streams
+from airmixml.estimator import joint_privacy
+from airmixml.privacy.gaussian import gaussian_mu
 
 Estimator = AirMixClassifier | AirMixRegressor
 ROWS = np.random.default_rng(11).random((60, 3))
@@ -27,6 +29,64 @@ NOISY = {"model_", "mixtures_", "private_mean"}
 def one_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fit draws the same noise, so that whatever differs between two fits is due to their rows."""
     monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
+
+
+@pytest.fixture(autouse=True)
+def first_fit_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count from zero: behind many fits of other tests, the mu^2 that one adds is lost in the rounding of the sum."""
+    monkeypatch.setattr(joint_privacy, "_PROCESS", joint_privacy.Together())
+
+
+def squared_mu(model: Estimator) -> float:
+    return gaussian_mu(model.joint_privacy_.epsilon, DELTA) ** 2
+
+
+def test_the_joint_statement_does_not_tell_whether_a_patient_was_in_an_earlier_fit() -> None:
+    """It told so in every trial, where epsilon 0.75 allows to guess right in 68 % of them."""
+    model = AirMixClassifier(classes=(0, 1), **GIVEN)
+    before = squared_mu(model.fit(ROWS, CLASSES))
+    added = []
+    for shared in (ROWS[7], np.full(3, 0.123)):  # a patient of the first fit, or of none
+        other = np.random.default_rng(12).random((60, 3))
+        other[0] = shared
+        total = squared_mu(model.fit(other, CLASSES))
+        added.append(total - before)
+        before = total
+    assert added[0] == pytest.approx(added[1], rel=1e-6)
+    assert added[0] == pytest.approx(gaussian_mu(0.75, DELTA) ** 2, rel=1e-6)
+
+
+def test_the_joint_statement_counts_every_fit_in_the_process() -> None:
+    """An upper bound: k fits of one mu are one of sqrt(k) mu, whatever rows they had."""
+    model = AirMixClassifier(classes=(0, 1), **GIVEN).fit(ROWS, CLASSES)
+    before, fits = squared_mu(model), int(model.joint_privacy_.why.split()[0])
+    last = AirMixClassifier(classes=(0, 1), **GIVEN).fit(1.0 - ROWS, CLASSES)
+    assert squared_mu(last) - before == pytest.approx(gaussian_mu(0.75, DELTA) ** 2, rel=1e-6)
+    assert int(last.joint_privacy_.why.split()[0]) == fits + 1
+
+
+def test_each_fit_counts_with_its_statement_for_the_same_neighbours() -> None:
+    """A replacement is a removal and an addition, so that it moves more than a removal and at most twice as much."""
+    mu = gaussian_mu(0.75, DELTA)
+    removed = AirMixClassifier(classes=(0, 1), adjacency="remove-one", **GIVEN).fit(ROWS, CLASSES)
+    assert squared_mu(removed) == pytest.approx(mu**2, rel=1e-6)
+    replaced = AirMixClassifier(classes=(0, 1), adjacency="replace-one", **GIVEN).fit(ROWS, CLASSES)
+    assert replaced.joint_privacy_.adjacency == "replace-one"
+    assert 1.5 * mu**2 < squared_mu(replaced) - mu**2 < 4.0001 * mu**2
+    before = squared_mu(replaced)
+    last = AirMixClassifier(classes=(0, 1), adjacency="replace-one", **{**GIVEN, "delta": DELTA / 2}).fit(ROWS, CLASSES)
+    assert last.joint_privacy_.delta == DELTA / 2  # mu^2 add up whatever the delta of each
+    added = gaussian_mu(last.joint_privacy_.epsilon, DELTA / 2) ** 2 - before
+    assert added == pytest.approx(gaussian_mu(0.75, DELTA / 2) ** 2, rel=1e-6)
+
+
+def test_a_fit_of_rows_makes_the_joint_statement_one_about_rows() -> None:
+    """A fit that knew no workers bounds what a row loses, and not what a worker with several loses."""
+    workers = np.arange(60) // 2
+    model = AirMixClassifier(classes=(0, 1), **GIVEN)
+    assert model.fit(ROWS, CLASSES, worker=workers).joint_privacy_.unit == "worker"
+    assert model.fit(ROWS, CLASSES).joint_privacy_.unit == "row"
+    assert model.fit(ROWS, CLASSES, worker=workers).joint_privacy_.unit == "row"
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -54,6 +114,7 @@ def neighbours(kind: str) -> list[Estimator]:
     """Fit two data sets that differ in one patient, whose values lie far outside the bounds of all others."""
     models: list[Estimator] = []
     for patient, label in ((np.array([0.2, 0.3, 0.4]), 1), (np.array([1e9, -1e9, 1e-310]), 0)):
+        joint_privacy._PROCESS = joint_privacy.Together()  # undone by the fixture
         rows, labels = ROWS.copy(), CLASSES.copy()
         rows[17], labels[17] = patient, label
         worker = [f"w{row // 2}" for row in range(60)] if kind == "workers" else None

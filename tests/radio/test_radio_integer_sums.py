@@ -22,7 +22,7 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import workers_noise
 from airmixml.radio.air import Arrival, receive
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.privacy_target import private_received_watts
+from airmixml.radio.privacy_target import is_one_gaussian, private_received_watts
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.workers_noise import IntegerSums
@@ -47,6 +47,12 @@ def stated(scenario: Scenario, adversary: str, adjacency: str = "remove-one") ->
     design = planned_design(scenario, sensitivity, received_watts=private_received_watts(scenario, sensitivity))
     chosen = adversary_named(adversary, scenario)
     return state_privacy(design, chosen, "gdp", adjacency=adjacency, delta=scenario.privacy.delta).epsilon
+
+
+def test_releases_of_integers_do_not_compose_as_gaussians() -> None:
+    """Their noise has a tail and a modulus that a Gaussian has not: mu^2 added up would state too small an epsilon."""
+    assert is_one_gaussian(Scenario.preset("trustless-digits"))
+    assert not is_one_gaussian(digits())
 
 
 def test_a_sum_whose_every_part_is_formed_has_the_law_of_the_one_that_is_drawn() -> None:

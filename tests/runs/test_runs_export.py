@@ -18,7 +18,7 @@ import airmixml
 from airmixml import Scenario, export_onnx, load_model
 from airmixml.errors import PluginError
 from airmixml.registries import ENCODERS
-from airmixml.workers import Encoder, FeatureCost
+from airmixml.workers import Encoder, FeatureCost, TorchEncoder
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -118,6 +118,15 @@ def test_the_graph_of_a_file_is_no_part_of_an_export(tmp_path: Path, monkeypatch
     run(Scenario.preset("digits").with_overrides(*LINEAR, "workers.encoder=onnx:f.onnx"), out="there")
     with pytest.raises(PluginError, match=r'workers\.encoder = "onnx:f\.onnx": cannot be exported'):
         export_onnx("there", "model.onnx")
+
+
+def test_a_torch_module_is_part_of_the_graph(tmp_path: Path) -> None:
+    scenario = Scenario.preset("digits").with_overrides(*LINEAR, f"workers.encoder={ENCODERS.add(Own())}")
+    run(scenario, out=tmp_path / "here")
+    model = load_model(tmp_path / "here", encoder=TorchEncoder(Own()))
+    export_onnx(model, tmp_path / "model.onnx")
+    rows = np.random.default_rng(0).integers(0, 17, (300, 64)).astype(np.float32)
+    np.testing.assert_allclose(answers(tmp_path / "model.onnx", rows)[1], model.predict_proba(rows), atol=2e-5)
 
 
 def test_embeddings_are_exported_without_scaling(tmp_path: Path) -> None:

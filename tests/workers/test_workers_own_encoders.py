@@ -1,4 +1,4 @@
-"""Encoders of one's own: objects in Python, ONNX files, and rows that are features already."""
+"""Encoders of one's own: objects in Python, torch modules, ONNX files, and rows that are features already."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from airmixml.workers import (
     Encoder,
     FeatureCost,
     Signal,
+    TorchEncoder,
     declared_bounds,
     encode,
     encoded_dim,
@@ -312,6 +313,41 @@ def test_objects_and_embeddings_in_the_estimator() -> None:
         airmixml.AirMixClassifier(encoder=Doubled(), classes=(0, 1, 2)).fit(inputs, classes)
 
 
+def test_a_torch_module_is_an_encoder() -> None:
+    """It is copied as it is, in evaluation mode: what becomes of it afterwards changes no features."""
+    torch.manual_seed(3)
+    module = nn.Sequential(nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Linear(64, 6))
+    inputs = np.random.default_rng(1).random((9, 64), dtype=np.float32)
+    workers = Workers(encoder=module, clip_norm=1e6)
+    assert module.training
+    sent, _ = encode(workers, inputs)
+    with torch.no_grad():
+        np.testing.assert_allclose(sent, module.eval()(torch.from_numpy(inputs)).numpy(), atol=1e-6)
+    name = ENCODERS.add(pickle.loads(pickle.dumps(TorchEncoder(module))))
+    assert name == workers.encoder
+    module[2].bias.data += 1.0
+    assert Workers(encoder=module).encoder != workers.encoder
+    assert np.array_equal(encode(workers, inputs)[0], sent)
+
+
+def test_a_torch_module_costs_what_its_graph_costs_and_is_refused_alike() -> None:
+    workers = Workers(encoder=images(), dataset="digits")
+    expected = FeatureCost(multiply_accumulates=256 * 9 + 20, constant_bytes=4 * 65, working_numbers=256)
+    assert ENCODERS.load(workers.encoder).cost(workers, 64) == expected
+    for module, refusal in ((network(), "cannot be multiplied"), (Summed(), "not one tensor with a row for each")):
+        said = rf'"TorchEncoder\(.*{refusal}.*, but the data give N x 4; put resizing'
+        with pytest.raises(ScenarioError, match=said):
+            encode(Workers(encoder=module), np.zeros((2, 4), dtype=np.float32))
+
+
+class Summed(nn.Module):
+    """One number for all rows."""
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return their sum."""
+        return rows.sum()
+
+
 # --- Rows that are features already -----------------------------------------------------------------------------------
 
 
@@ -330,7 +366,9 @@ def test_embeddings_need_no_bounds_and_have_their_norm_bounded(tmp_path: Path) -
     assert declared_bounds(scenario.workers, 7) == (1.0, 4.0)
     model = load_model(tmp_path / "here")
     assert model.score(inputs, labels) == 1.0
-    with pytest.raises(ScenarioError, match=r'workers\.centre = "public": must be "none", "own" or "private"'):
+    with pytest.raises(
+        ScenarioError, match=r'workers\.centre = "public": must be .*, whose inputs have no declared bounds'
+    ):
         scenario.with_overrides("workers.centre=public")
     with pytest.raises(ScenarioError, match=r"workers\.input_lower = \[0\.0\]: must be empty"):
         scenario.with_overrides("workers.input_lower=0")

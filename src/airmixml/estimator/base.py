@@ -5,7 +5,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -19,8 +19,9 @@ from sklearn.utils.validation import validate_data
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import AirMixError, ScenarioError, hide_values
-from airmixml.estimator.checks import declared_pair, holders_of, warn_of_measured
-from airmixml.estimator.fit_budget import FitBudget, warn_of_repeated
+from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
+from airmixml.estimator.fit_budget import FitBudget
+from airmixml.estimator.joint_privacy import state_fits
 from airmixml.registries import naming_objects
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
@@ -28,7 +29,7 @@ from airmixml.scenario.tables import TABLES
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import Population, RowEncoder, encode, keeps_pixels
-from airmixml.workers.encoder import Encoder, scales_inputs, sends_inputs_unchanged
+from airmixml.workers.encoder import scales_inputs, sends_inputs_unchanged
 from airmixml.workers.loading import class_code
 from airmixml.workers.population import HOLDINGS_CHAPTER, gather_rows
 
@@ -55,14 +56,14 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     epsilon: float | None = 1.0
-    input_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
     recipe: str = "private"
     delta: float | None = None
     adversary: Any = None
     accountant: Any = None
     adjacency: str | None = None
     sensitivity: str | None = None
-    encoder: str | Encoder | None = None
+    encoder: Any = None
     features: int | None = None
     centre: str | None = None
     centre_share: float | None = None
@@ -190,15 +191,16 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         trained = train(mixtures, speed=speed)  # and rounds, if the recipe has any
         if budget is not None:
             budget.settle(mixtures)
-        elif protected:
-            warn_of_repeated()
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_, self._link = trained.model.cpu().double(), scenario.score_link
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
-        if not protected:
+        if protected:
+            kept = {"of_rows": worker is None, "ledger": self.ledger is not None}
+            self.joint_privacy_ = state_fits(scenario, self.statements_, **kept)
+        else:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
@@ -288,7 +290,10 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
-        lower, upper = declared_pair("input_bounds", self.input_bounds, "feature", " (units, ranges of a sensor)", "X")
+        given = self.input_bounds
+        if isinstance(given, Mapping):
+            given = bounds_by_name(given, getattr(self, "feature_names_in_", None))
+        lower, upper = declared_pair("input_bounds", given, "feature", " (units, ranges of a sensor)", "X")
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
         return declare_bounds(below, above, count=features, names=("input_bounds[0]", "input_bounds[1]"))
 

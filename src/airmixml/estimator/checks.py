@@ -1,6 +1,7 @@
 """What users give beside ``X`` and ``y``, refused in one line where it makes no sense."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from airmixml.arrays import Doubles
 from airmixml.data.labels import number_holders
 from airmixml.errors import BoundsWarning, DataError, ScenarioError
-from airmixml.wording import shown
+from airmixml.wording import did_you_mean, shown
 
 
 def declared_pair(name: str, given: Any, of_each: str, example: str, measured: str) -> tuple[list[float], list[float]]:
@@ -28,6 +29,21 @@ def declared_pair(name: str, given: Any, of_each: str, example: str, measured: s
     except (TypeError, ValueError):
         raise ScenarioError(f"{name} = {shown(given)}: must be a pair (lower, upper) of numbers") from None
     return lower, upper
+
+
+def bounds_by_name(given: Mapping[str, Any], names: Any) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper bounds of a table's columns, in their order, from (lower, upper) by name."""
+    columns = [] if names is None else [str(name) for name in names]
+    for name in (*given, *columns):
+        if name not in columns or name not in given:
+            hint = "not declared"
+            if name not in columns:
+                hint = f"no column{did_you_mean(str(name), columns)}"
+            raise ScenarioError(
+                f"input_bounds must have (lower, upper) for each column of X, a DataFrame: {shown(name)} is {hint}"
+            )
+    pairs = [declared_pair(f"input_bounds[{shown(name)}]", given[name], "column", "", "X") for name in columns]
+    return [each for lower, _ in pairs for each in lower], [each for _, upper in pairs for each in upper]
 
 
 def warn_of_measured(inputs: NDArray[Any], lower: Doubles | None, upper: Doubles | None) -> None:

@@ -31,8 +31,9 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
-        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared: to
-            measure them would leak private data. Values outside are clipped.
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature, or (lower, upper) of each
+            column of a DataFrame by its name. They are declared: to measure them would leak private data. Values
+            outside are clipped.
         classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
             has reveals that row; None reads them from ``y``, in simulation only. Where several labels
             may hold at once they are the columns of ``y``.
@@ -47,8 +48,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
             "everyone" (hears each worker separately and without noise).
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
-        encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
-            or an object of one's own (``airmixml.workers.Encoder``).
+        encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE", a
+            ``torch.nn.Module``, or an object of one's own (``airmixml.workers.Encoder``).
         scheduled: workers per slot (at most all; 0: all).
         power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.mixing.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.
@@ -70,6 +71,10 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         privacy_: the privacy statement of the fit, on the powers really used.
         statements_: what every accountant certifies against every adversary for the same fit.
         privacy_against_server_: what the server, who knows the schedule, can learn of the worst worker.
+        joint_privacy_: in protection, what all protected fits of this process reveal together about a row that was in
+            each, to the server or, where ``adversary`` says so, to everyone. Cross-validation, a grid search and
+            repeated fits release rows again. Every fit counts in full, by its settings alone, so that this is an upper
+            bound; a ledger has the sharp number. Fits in other processes (``n_jobs``) are counted there.
         energy_joules_: in simulation, energy that all workers together spent.
         mixtures_: what the server received (inputs, labels).
         clipped_values_: in simulation, input values that lay outside ``input_bounds``.

@@ -1,37 +1,23 @@
-"""What fits spend together: a ledger that lasts counts it, and where there is none a second fit is warned of."""
+"""What a fit spends of budgets that last, as a ledger counts it."""
 
 from __future__ import annotations
 
-import itertools
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airmixml.budgets import LedgerFile, People
 from airmixml.data.labels import number_holders
-from airmixml.errors import RepeatedFitWarning, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import as_given
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.radio.transmission import Transmission
-
-_REPEATED: Final = (
-    "protected fits are repeated in this process: each releases its rows again, and epsilons add up (a ledger keeps "
-    'the sum); choose parameters beforehand, or on public data with mode="simulation"'
-)
-_FITS = itertools.count(1)  # protected ones of this process that no ledger counts
-
-
-def warn_of_repeated() -> None:
-    """Warn of the second protected fit of the process, and of no other: a grid search fits many times."""
-    if next(_FITS) == 2:
-        warnings.warn(_REPEATED, RepeatedFitWarning, stacklevel=2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,13 +224,13 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     """Return what several releases of the same data reveal together, to an adversary who gets them all.
 
     Epsilons and deltas add up (basic composition). Where all slots of each release form one Gaussian mechanism, which
-    ``gaussian`` says, exact statements compose exactly: their mu^2 add up, at the same delta. Each release is stated of
-    its own worst worker, so that the sum holds for every worker.
+    ``gaussian`` says, exact statements compose exactly: their mu^2 add up, at the delta of the first. Each release is
+    stated of its own worst worker, so that the sum holds for every worker.
     """
     first, count = statements[0], len(statements)
     if count == 1:
         return first
-    exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
+    exact = gaussian and {each.accountant for each in statements} == {"gdp"}
     delta = first.delta if exact else sum(each.delta for each in statements)
     left = delta - sum(each.gain_failure for each in statements)
     require(left > 0.0, f"{count} releases: gains exceed their bounds with more probability than delta = {delta:g}")

@@ -77,6 +77,11 @@ def composes_exactly(scenario: Scenario) -> bool:
     return scenario.workers.centre == "refined" and scenario.privacy.accountant == "gdp"
 
 
+def is_one_gaussian(scenario: Scenario) -> bool:
+    """Whether one release, its mean included, is one Gaussian mechanism, so that several compose exactly."""
+    return scenario.privacy.noise_kind.real and (not scenario.workers.centre_on_air or composes_exactly(scenario))
+
+
 def check_privacy_target(scenario: Scenario) -> None:
     """Raise a PrivacyError if the scenario's accountant cannot treat its adversary, or certify its target."""
     if not scenario.is_settled:

@@ -26,7 +26,7 @@ from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import composes_exactly
+from airmixml.radio.privacy_target import is_one_gaussian
 from airmixml.radio.tally import placed_distances
 from airmixml.registries import naming_objects
 from airmixml.runs.baselines import baselines_of
@@ -305,8 +305,7 @@ class ProtectedRunner(Runner):
             return runs[0]
         from airmixml.runs.several import releases_together
 
-        gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
-        result = releases_together(runs, str(whole.final), gaussian=gaussian, killed=killed)
+        result = releases_together(runs, str(whole.final), gaussian=is_one_gaussian(scenario), killed=killed)
         self._draw(result, whole)
         return result
 

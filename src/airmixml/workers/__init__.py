@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         scales_inputs,
         sends_inputs_unchanged,
     )
+    from airmixml.workers.encoders.torch_module import TorchEncoder
     from airmixml.workers.encoding import (
         RowEncoder,
         declared_bounds,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from airmixml.workers.signal import Holdings, Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
-__all__ += ["Signal", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
+__all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
 __all__ += ["encoded_dim", "encoder_of", "finish_encoding", "input_range", "keeps_pixels", "load_dataset"]
 __all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs_unchanged", "settle"]
 __all__ += ["within_declared", "worker_cost"]

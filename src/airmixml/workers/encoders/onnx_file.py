@@ -1,11 +1,12 @@
-"""Features from a user's network, ``onnx:FILE``: how it is fed, what it must keep to, what it costs."""
+"""Features from a user's network: how it is fed, what it must keep to, what it costs; ``onnx:FILE``."""
 
 import math
 import os
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -24,60 +25,88 @@ _PROBED_ROWS: Final = 16
 Shape = tuple[int, ...]
 
 
-class OnnxFile(Encoder):
-    """The first output of a graph with one input of 32-bit numbers; ``encode`` tries it on random rows first."""
+class Network(Protocol):
+    """A network that is ready to run."""
+
+    wants: str  #: which inputs it takes, in words
+    widths: dict[Shape, int]  #: of the output, by the shape of an input; of those that were tried
+
+    def takes(self, shapes: Sequence[Shape]) -> Shape | None:
+        """Return the first of these shapes of one input that suits it; None: none does."""
+
+    def run(self, inputs: Singles) -> Singles:
+        """Return the output for inputs (rows x shape); rows x anything."""
+
+    def cost_of(self, shape: Shape) -> FeatureCost:
+        """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
+
+
+class NetworkEncoder(Encoder):
+    """The output of a network for inputs in [0, 1]; ``encode`` tries it on random rows first."""
+
+    takes_features = False
+
+    @abstractmethod
+    def network(self) -> tuple[Network, str]:
+        """Return the network, and what messages call it; often asked for, so it is kept."""
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        return self.tried(_assumed_shapes(workers, input_dim))[2]
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        network, shape, width = self.tried(input_shapes(unit_inputs.shape[1], image_shape))
+        starts = range(0, len(unit_inputs), _ROWS_AT_ONCE)
+        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
+        outputs = [network.run(block).astype(np.float32).reshape(len(block), -1) for block in blocks]
+        return np.concatenate([np.empty((0, width), dtype=np.float32), *outputs])
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        network, shape, _ = self.tried(_assumed_shapes(workers, input_dim))
+        return network.cost_of(shape)
+
+    def tried(self, shapes: Sequence[Shape]) -> tuple[Network, Shape, int]:
+        """Return the network, the shape that it takes and the width of its output; it is tried once for each shape."""
+        network, named = self.network()
+        shape = network.takes(shapes)
+        if shape is None:
+            given = " or ".join("N x " + " x ".join(map(str, each)) for each in shapes)
+            raise ScenarioError(
+                f'workers.encoder = "{named}": takes {network.wants}, but the data give {given}; put resizing and '
+                "channels into the network, or use data of that shape"
+            )
+        if shape not in network.widths:
+            output = network.run(np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32))
+            if output.ndim == 0 or len(output) != _PROBED_ROWS or not output.size:
+                raise PluginError(
+                    f'workers.encoder = "{named}": gives an output of shape {output.shape} for {_PROBED_ROWS} rows: '
+                    "must be features, one row each"
+                )
+            network.widths[shape] = output.size // _PROBED_ROWS
+        return network, shape, network.widths[shape]
+
+
+class OnnxFile(NetworkEncoder):
+    """The first output of a graph with one input of 32-bit numbers."""
 
     about = "features by the graph of an ONNX file"
-    takes_features = False
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def feature_count(self, workers: Workers, input_dim: int) -> int:
-        return self._tried(_assumed_shapes(workers, input_dim))[2]
-
-    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        graph, shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
-        starts = range(0, len(unit_inputs), _ROWS_AT_ONCE)
-        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
-        outputs = [graph.run(block).astype(np.float32).reshape(len(block), -1) for block in blocks]
-        return np.concatenate([np.empty((0, width), dtype=np.float32), *outputs])
-
-    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        graph, shape, _ = self._tried(_assumed_shapes(workers, input_dim))
-        return graph.cost(shape)
-
-    def _tried(self, shapes: Sequence[Shape]) -> tuple["_Graph", Shape, int]:
-        """Return the graph, the shape that it takes and the width of its output; it is tried once for each shape."""
-        path, named = os.path.abspath(os.path.expanduser(self._path)), f'workers.encoder = "onnx:{self._path}"'
+    def network(self) -> tuple["_Graph", str]:
+        path, named = os.path.abspath(os.path.expanduser(self._path)), f"onnx:{self._path}"
         try:
             with open_regular(path) as file:  # what the libraries that read it would wait for is refused here
                 found = os.fstat(file.fileno())
         except (OSError, ValueError) as problem:
             raise ScenarioError(
-                f"{named}: {path} cannot be read ({reason(problem)}); paths are relative to the current directory"
+                f'workers.encoder = "{named}": {path} cannot be read ({reason(problem)}); paths are relative to the '
+                "current directory"
             ) from None
-        graph = _read_once(path, (found.st_mtime_ns, found.st_size, found.st_ino))
-        shape = graph.takes(shapes)
-        if shape is None:
-            given = " or ".join("N x " + " x ".join(map(str, each)) for each in shapes)
-            wants = " x ".join(str(size or "any") for size in graph.dims)
-            raise ScenarioError(
-                f"{named}: takes N x {wants}, but the data give {given}; put resizing and channels into the network, "
-                "or use data of that shape"
-            )
-        if shape not in graph.widths:
-            output = graph.run(np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32))
-            if output.ndim == 0 or len(output) != _PROBED_ROWS or not output.size:
-                raise PluginError(
-                    f"{named}: gives an output of shape {output.shape} for {_PROBED_ROWS} rows: must be features, one "
-                    "row each"
-                )
-            graph.widths[shape] = output.size // _PROBED_ROWS
-        return graph, shape, graph.widths[shape]
+        return _read_once(path, (found.st_mtime_ns, found.st_size, found.st_ino)), named
 
 
-def _input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:
+def input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:
     """Return the shapes in which one input can be given to a network, the likeliest first."""
     if image_shape is None:
         return [(input_dim,)]
@@ -92,7 +121,7 @@ def _assumed_shapes(workers: Workers, input_dim: int) -> list[Shape]:
     """Return the shapes where only the number of inputs is known: a named data set's, a square image's, or flat."""
     known = known_dataset(workers.dataset)
     if known is not None and known.image_shape is not None and known.input_dim == input_dim:
-        return _input_shapes(input_dim, known.image_shape)
+        return input_shapes(input_dim, known.image_shape)
     squares: list[Any] = [(channels, *(round((input_dim / channels) ** 0.5),) * 2) for channels in (1, 3)]
     return [(input_dim,), *(shape for shape in squares if np.prod(shape) == input_dim)]
 
@@ -118,20 +147,19 @@ class _Graph:
         batch, *dims = inputs[0].shape
         if isinstance(batch, int):
             raise PluginError(f"{path}: is for batches of {batch}; export it with a dynamic first dimension")
-        self.dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
-        self.widths: dict[Shape, int] = {}  # of the output, by the shape of an input; of those that were tried
+        self._dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
+        self.wants = "N x " + " x ".join(str(size or "any") for size in self._dims)
+        self.widths: dict[Shape, int] = {}
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
-        """Return the first of these shapes of one input that suits it; None: none does."""
         for shape in shapes:
-            if len(shape) == len(self.dims) and all(w in (0, g) for w, g in zip(self.dims, shape, strict=True)):
+            if len(shape) == len(self._dims) and all(w in (0, g) for w, g in zip(self._dims, shape, strict=True)):
                 return shape
         (flat,) = (shape[0] for shape in shapes if len(shape) == 1)
         table = all(len(shape) == 1 for shape in shapes)  # numbers of which nobody said that they are an image
-        return tuple(self.dims) if table and math.prod(self.dims) == flat else None
+        return tuple(self._dims) if table and math.prod(self._dims) == flat else None
 
     def run(self, inputs: Singles) -> Singles:
-        """Return the first output for inputs (rows x shape); rows x anything."""
         try:
             return np.asarray(self._session.run(None, {self._input: np.ascontiguousarray(inputs, dtype=np.float32)})[0])
         except Exception as problem:  # onnxruntime raises types of its own
@@ -139,8 +167,7 @@ class _Graph:
                 f"the ONNX graph cannot be run on inputs of {inputs.shape[1:]} ({reason(problem)})"
             ) from None
 
-    def cost(self, shape: Shape) -> FeatureCost:
-        """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
+    def cost_of(self, shape: Shape) -> FeatureCost:
         onnx, onnxruntime = import_onnx("the cost of an ONNX graph")
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
