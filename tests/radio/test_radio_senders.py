@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.radio.mixtures import make_sender
-from airmixml.workers import Population, moments, payloads
+from airmixml.workers import Population, moments, signal
 from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 
 CPU = torch.device("cpu")
@@ -91,7 +91,7 @@ def test_moments_on_the_air_are_plain_sums_of_products(at_once: int, monkeypatch
     index, ratios = rng.integers(0, 30, size=(6, 9)), rng.dirichlet(np.ones(9), size=6)
     ratios[2] = 0.0  # nobody sends
     sender = make_sender(sending("workers.sends=moments"), dataset, CPU)
-    for module in (payloads, moments):
+    for module in (signal, moments):
         monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)
     mixed = sender.weighted_sum(torch.from_numpy(index), torch.from_numpy(ratios))
     assert mixed.numpy() == pytest.approx(sum_by_numpy(dataset, index, ratios, 0.25), abs=2e-7)
@@ -113,7 +113,7 @@ def test_finely_rounded_moments_are_nearly_the_exact_ones(at_once: int, monkeypa
     index, ratios = rng.integers(0, 30, size=(4, 9)), rng.dirichlet(np.ones(9), size=4)
     changes = ("workers.sends=moments", "workers.bits=16", "workers.bits_range=1000")
     sender = make_sender(sending(*changes), dataset, CPU)
-    for module in (payloads, moments):
+    for module in (signal, moments):
         monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)
     mixed = sender.weighted_sum(torch.from_numpy(index), torch.from_numpy(ratios))
     assert mixed.numpy() == pytest.approx(sum_by_numpy(dataset, index, ratios, 0.25), abs=4e-5)
