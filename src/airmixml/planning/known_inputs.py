@@ -12,6 +12,7 @@ import numpy as np
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
 from airmixml.progress import silent
+from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.rules import Whole
 
@@ -90,6 +91,14 @@ def input_moments(scenario: Scenario, mean: float | None, deviation: float | Non
     own = (0.37, 0.12) if scenario.workers.encoder in ("clip", "mixed") else (0.5, 0.29)
     assumed_mean, assumed_deviation = own if known is None else _known_moments(known, scenario.workers)
     return InputMoments(mean=mean or assumed_mean, deviation=deviation or assumed_deviation)
+
+
+def is_public(scenario: Scenario) -> bool:
+    """Whether the scenario's rows are a table that comes with the package, which anybody may read."""
+    from airmixml.data import known_dataset
+
+    known = known_dataset(scenario.workers.dataset)
+    return known is not None and known.name in DATASETS.own and known.image_shape is None
 
 
 def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]:

@@ -72,7 +72,7 @@ def make_plan(
         progress: told how many tables or splits were tried.
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim)
+    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim, named=named)
     if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner
@@ -107,12 +107,12 @@ def make_plan(
     return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
 
 
-def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None) -> Plan:
+def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named: bool) -> Plan:
     """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
     scenario, input_dim, label_dim = sizing.scenario, sizing.input_dim, sizing.label_dim
     if not scenario.privacy.noise_kind.real:
         real = replace(sizing, scenario=_with_real_numbers(scenario))
-        return _with_integers(_costs(real, moments, held_dim), sizing)
+        return _with_integers(_costs(real, moments, held_dim, named=named), sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
@@ -160,7 +160,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None) -> Plan:
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        **_signal(sizing, moments, beta, draws.ratios),
+        **_signal(sizing, moments, beta, draws.ratios, named=named),
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -169,10 +169,14 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None) -> Plan:
     )
 
 
-def _signal(sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles) -> dict[str, Any]:
+def _signal(
+    sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles, *, named: bool
+) -> dict[str, Any]:
     """Return the SNR of slots with these beta and ratios; what follows from the data alone is left out."""
     scenario, workers = sizing.scenario, sizing.scenario.workers
-    expected, found = ExpectedSignal.of(workers, sizing.system.signal, moments), dict[str, Any]()
+    known = ExpectedSignal.of_public(scenario) if named else None
+    expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
+    found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
     # How long the sum of several rows is, and how large a target, nobody knows before.
     if not workers.several_rows:
         found["snr_inputs_db"] = _as_counted(scenario, power_scale_watts, expected.of_inputs(ratios))

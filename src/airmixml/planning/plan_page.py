@@ -164,7 +164,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     yield from _uplink(plain["uplink"], rounds, scenario)
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
-        more = " or more: rows are not read, and correlated inputs give more" if workers.sends == "moments" else ""
+        more = " or more: rows are not read, and correlated inputs give more" if plain.get("snr_is_least") else ""
         yield "SNR", f"{plain['snr_inputs_db']:.1f} dB inputs{labels} (median slot){more}"
     if "frame" in plain:
         yield "air", _frame(plain["frame"], scenario)

@@ -58,6 +58,7 @@ class Plan:
     limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
     snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
     snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
+    snr_is_least: bool | None = None  # whether real rows, which were not read, have more of it
     recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
     note: str = ""  # why nothing is recommended to such a learner
     of_recommended: Plan | None = None  # what that takes, where it is another design

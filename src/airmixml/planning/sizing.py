@@ -27,8 +27,9 @@ from airmixml.errors import AirMixError
 from airmixml.impairments.fading import path_gain, silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.planning.known_inputs import InputMoments
+from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.radio.air import expected_noise
+from airmixml.radio.centring import centre_privately
 from airmixml.radio.masking import (
     above_thermal_db_of,
     enough_absent,
@@ -44,7 +45,7 @@ from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import SYMBOLS_PER_SECOND, Signal
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, deploy, load_dataset
 
 _SEATS: Final = 512
 _COLLUDING: Final = (0.01, 0.1, 0.3)
@@ -220,6 +221,33 @@ class ExpectedSignal:
     input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
     label_energy: float  # the same for the label symbols
     label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+    workers: float = math.inf  # how many of them the means are over, where they are of rows and not of assumptions
+
+    @classmethod
+    def of_public(cls, scenario: Scenario) -> ExpectedSignal | None:
+        """Return the energies of what workers send of public rows; None where no such rows are sent one by one."""
+        workers, one_by_one = scenario.workers, scenario.workers.sends in ("samples", "moments")
+        if not is_public(scenario) or workers.several_rows or not one_by_one or not scenario.air.is_ideal:
+            return None
+        streams = Streams(scenario.seed)
+        dataset = load_dataset(workers, streams)
+        population = deploy(workers, dataset, streams)
+        dataset, held = centre_privately([scenario], dataset, population), population.sample_index
+        inputs = dataset.train_inputs[held].astype(np.float64)
+        labels = workers.label_weight * dataset.label_code.coded(np.asarray(dataset.train_labels)[held])
+        signal, rows = Signal.of(workers, dataset.input_dim, dataset.label_dim), len(inputs)
+        squares, weights = (inputs**2).sum(axis=1), (labels**2).sum(axis=1)
+        means = (inputs.mean(axis=0), labels.mean(axis=0))
+        if signal.moments:
+            means, weights = (inputs.T @ inputs / rows, inputs.T @ labels / rows), squares * weights
+            squares = squares**2
+        return cls(
+            input_energy=float(squares.mean()) / signal.input_symbols,
+            input_mean_energy=float((means[0] ** 2).sum()) / signal.input_symbols,
+            label_energy=float(weights.mean()) / signal.label_symbols,
+            label_mean_energy=float((means[1] ** 2).sum()) / signal.label_symbols,
+            workers=rows,
+        )
 
     @classmethod
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
@@ -257,6 +285,9 @@ class ExpectedSignal:
         return self._mixed(ratios, self.label_energy, self.label_mean_energy)
 
     def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
-        """Return the energy of sum q_i v_i of independent workers."""
+        """Return the energy of sum q_i v_i over draws of workers without replacement; all of them give the mean."""
         total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
-        return np.asarray((total - squares) * mean_energy + squares * energy)
+        if math.isinf(self.workers):
+            return np.asarray((total - squares) * mean_energy + squares * energy)
+        spread = (energy - mean_energy) * self.workers / (self.workers - 1.0)
+        return np.asarray(total * mean_energy + (squares - total / self.workers) * spread)

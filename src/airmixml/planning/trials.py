@@ -18,19 +18,17 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.data import known_dataset
 from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.errors import AirMixError
 from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
 from airmixml.planning.image_designs import ImageTrial, nearest_set
-from airmixml.planning.known_inputs import InputMoments
+from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
-from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import clipped_share
 from airmixml.streams import Streams
@@ -316,12 +314,6 @@ class PublicTrial(TableTrial):
         )
 
 
-def _is_public(scenario: Scenario) -> bool:
-    """Whether the scenario's rows are a table that comes with the package, which anybody may read."""
-    known = known_dataset(scenario.workers.dataset)
-    return known is not None and known.name in DATASETS.own and known.image_shape is None
-
-
 def trial_of(
     scenario: Scenario,
     dimensions: tuple[int, int],
@@ -344,5 +336,5 @@ def trial_of(
         return measured and ImageTrial(scenario, dimensions, measured)
     if workers.encoder not in _TABLE_ENCODERS:
         return None
-    kind = PublicTrial if named and _is_public(scenario) else TableTrial
+    kind = PublicTrial if named and is_public(scenario) else TableTrial
     return kind(scenario, held_dim, dimensions[1], moments, progress)
