@@ -106,7 +106,7 @@ def test_raw_samples_rest_on_the_receiver_whatever_the_scenario_asks() -> None:
     assert outcome.exposure.everyone == math.inf
 
 
-@pytest.mark.parametrize("name", ["dp-logistic", "adassp", "logistic"])
+@pytest.mark.parametrize("name", [pytest.param("dp-logistic", marks=pytest.mark.long), "adassp", "logistic"])
 def test_a_curator_is_trusted(name: str, exposure: Exposed) -> None:
     central = exposure(name)
     assert (central.server, central.eavesdropper, central.everyone) == (math.inf, None, math.inf)

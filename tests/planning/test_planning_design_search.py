@@ -113,6 +113,7 @@ def test_breast_cancer_is_told_what_was_measured_to_be_best(breast_cancer: Desig
     assert len(breast_cancer.to_dict()["tried"]) == len(breast_cancer.tried)
 
 
+@pytest.mark.long
 def test_the_same_is_recommended_from_wherever_one_starts(breast_cancer: DesignSearch) -> None:
     """From what is recommended, from the most accurate design, and from the least accurate one."""
     for start in (breast_cancer.best, breast_cancer.tried[0], breast_cancer.tried[-1]):
