@@ -1,4 +1,4 @@
-"""Screenshots of reports for the documents: ``python benchmarks/report_screenshots.py [FOLDER]``, half a minute.
+"""The screenshot of a report for the documents: ``python benchmarks/report_screenshots.py [FOLDER]``.
 
 Needs Chromium with its driver, and Selenium: ``pip install selenium``.
 """
@@ -18,12 +18,8 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 DOCS = Path(__file__).parents[1] / "docs" / "images"
-RUNS = {
-    "paper": ("--preset", "paper-iris", "--set", "learner.epochs=50"),
-    "private": ("--preset", "private-iris", "--set", "privacy.adjacency=replace-one"),
-    "trustless": ("--preset", "trustless-iris"),
-}
-PHONE, DESKTOP = 390, 1200
+RUN = ("--preset", "paper-iris", "--set", "learner.epochs=50")
+WIDTH, HEIGHT = 1200, 1850
 
 
 def browser() -> Any:
@@ -34,16 +30,13 @@ def browser() -> Any:
     return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))  # else one is downloaded
 
 
-def photograph(driver: Any, page: Path, path: Path, *, width: int, height: int, scheme: str = "light") -> None:
+def photograph(driver: Any, page: Path, path: Path) -> None:
     """Keep the top of a page in 64 colours; refuse one that is wider than the window."""
-    phone = width < 600
-    size = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+    size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
     driver.get(page.absolute().as_uri())
     found = driver.execute_script("return document.documentElement.scrollWidth")
-    assert found <= width, f"{page}: {found} pixels wide in a window of {width}"
+    assert found <= WIDTH, f"{page}: {found} pixels wide in a window of {WIDTH}"
     with Image.open(io.BytesIO(driver.get_screenshot_as_png())) as picture:
         picture.convert("RGB").quantize(64).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size:,} bytes")
@@ -52,15 +45,10 @@ def photograph(driver: Any, page: Path, path: Path, *, width: int, height: int, 
 def main() -> None:
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
     with tempfile.TemporaryDirectory() as place:
-        for name, words in RUNS.items():
-            subprocess.run(["airmix", "run", *words, "--out", name], cwd=place, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["airmix", "report", *RUNS, "--out", "beside.html"], cwd=place, check=True)
+        subprocess.run(["airmix", "run", *RUN, "--out", "paper"], cwd=place, check=True, stdout=subprocess.DEVNULL)
         driver, folder = browser(), Path(place)
         try:
-            photograph(driver, folder / "paper/report.html", out / "report-run.png", width=DESKTOP, height=1850)
-            photograph(driver, folder / "beside.html", out / "report-compare.png", width=DESKTOP, height=2600)
-            photograph(driver, folder / "paper/report.html", out / "report-phone.png", width=PHONE, height=1400,
-                       scheme="dark")  # fmt: skip
+            photograph(driver, folder / "paper/report.html", out / "report-run.png")
         finally:
             driver.quit()
 

@@ -71,7 +71,7 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
         shown = epsilon_text(min(stated))
         assert re.search(rf"{adversary} (the target’s adversary )?[^.]{{20,90}} epsilon {re.escape(shown)} ", text)
     everyone = "everyone everybody together, who hear every worker separately and without any noise"
-    assert f"{everyone} epsilon no guarantee" in text
+    assert f"{everyone} no guarantee" in text
     assert f"{1e12 * metrics['worker_energy_joules']['mean']:.3g} pJ mean" in text
     assert "replace-one: one worker holds another sample" in text
     assert "delta 0.01" in text

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 from airmixml.output.tables import Table, html_cell
 from airmixml.version import __version__
+from airmixml.wording import NO_GUARANTEE
 
 Rows = Sequence[tuple[str, str]]
 """Names and values, in order."""
@@ -273,9 +274,10 @@ def _card(card: Card) -> str:
     tag = ' <span class="tag">the target’s adversary</span>' if card.is_target else ""
     who = f'<p class="who">{escape(card.who)}</p>\n' if card.who else ""
     more = _folded("More about this epsilon", _named(card.details)) if card.details else ""
+    epsilon = card.epsilon if card.epsilon == NO_GUARANTEE else f"epsilon {card.epsilon}"
     return (
         f'<article class="card {card.level}" aria-label="{escape(f"{card.adversary}: {card.promise}")}">\n'
-        f'<h4>{escape(card.adversary)}{tag}</h4>\n{who}<p class="epsilon">epsilon {escape(card.epsilon)}</p>\n'
+        f'<h4>{escape(card.adversary)}{tag}</h4>\n{who}<p class="epsilon">{escape(epsilon)}</p>\n'
         f'<p class="promise">{escape(card.promise)}</p>\n<p>{escape(card.words)}</p>\n'
         f"{_named(card.facts)}{more}</article>\n"
     )
