@@ -330,6 +330,9 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
     except AirMixError as problem:
         return {"line": str(problem)}
     own, accuracy, energy = result.privacy[0], result.accuracy, getattr(result, "energy_joules", None)
+    server = next((each for each in result.privacy if (each.adversary, each.accountant) == ("server", "gdp")), None)
+    of_rows = result.row_statements if result.row_copies > 1 else ()
+    row = next((each for each in of_rows if each.adversary == own.adversary), None)
     facts = {
         "data": result.dataset.name,
         "mode": result.mode,
@@ -337,6 +340,9 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
         "delta": own.delta,
         "adversary": own.adversary,
         "accountant": own.accountant,
+        "server_epsilon": None if server is None else server.epsilon,
+        "row_epsilon": None if row is None else row.epsilon,
+        "row_copies": result.row_copies,
         "air_time": duration(result.air_seconds),
         "energy": None if energy is None else joules(energy),
         "seconds": result.seconds,

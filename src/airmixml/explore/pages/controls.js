@@ -100,7 +100,7 @@ function toSlider(control, value) {
 export function fillControls(values) {
   for (const [key, { control, input, slider }] of fields) {
     const value = values[key];
-    if (input !== document.activeElement || input.tagName === "SELECT") {
+    if (input.tagName === "SELECT" || ![input, slider].includes(document.activeElement)) {
       if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
       input.value = typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value ?? "";
     }

@@ -5,6 +5,7 @@ import { COLOURS, byId, chart, make, notice, number, percent, plain } from "./sh
 const ABOUT = {
   Mode: "A simulation draws its noise from the seed and protects nobody; protection draws it from a secret.",
   Epsilon: "The most that an adversary learns about one worker: smaller is more private.", Delta: "The probability that epsilon fails.",
+  "Epsilon against the server": "The same against the server, which knows who sent in each slot.", "Epsilon of a row of the data": "The same of one row of the data, which several workers may hold.",
   SNR: "Signal-to-noise ratio of the inputs in a mixture, in the median slot.", Energy: "Radiated by all workers in all slots.", "Air time": "How long all slots and rounds last.",
   "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", Data: "Data set and number of workers.",
 };
@@ -112,7 +113,8 @@ function row(run) {
 function drawComparison(finished) {
   const rows = [
     ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)],
-    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)],
+    ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], ["Epsilon against the server", (facts) => number(facts.server_epsilon)],
+    ["Epsilon of a row of the data", (facts) => (facts.row_copies === 1 ? "that of its worker" : facts.row_epsilon === null ? "no guarantee stated" : `${number(facts.row_epsilon)} (${facts.adversary}), on up to ${facts.row_copies} workers`)],
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
