@@ -176,6 +176,7 @@ def test_a_refused_private_run_leaves_its_name_free(
 ) -> None:
     few = (*IRIS, "--private", "--set", "workers.count=40", "--set", "radio.scheduled=40", "--out", "here")
     assert "above it no worker can send" in refused(*few, "--set", "air.min_power_dbm=30")
+    assert "so nobody could send" in refused(*few, "--set", "air.min_power_dbm=-20")
     assert list(tmp_path.iterdir()) == []
     done = airmix(*few)
     assert (done.returncode, "earlier release" in done.stderr) == (0, False)
