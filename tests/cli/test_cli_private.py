@@ -153,6 +153,9 @@ def changed(*changes: str) -> tuple[str, ...]:
         (("workers.encoder=gradients",), 'workers.encoder = "gradients": needs images'),
         (("workers.holding=dealt",), "workers.count = 2000: must be at most the 100 samples of the pool"),
         (("workers.centre=private", "radio.fading=rician"), 'radio.fading = "rician": must be "none"'),
+        (("workers.centre=private", "air.amplitude_error_db=1"), 'workers.centre = "private": needs the ideal air'),
+        (("workers.centre=refined", "air.antennas=2"), 'workers.centre = "refined": needs the ideal air'),
+        (("workers.centre=refined", "air.noise_uncertainty_db=1"), 'workers.centre = "refined": needs the ideal air'),
         (
             ("workers.dataset=digits", "workers.input_upper=16"),
             'workers.centre = "public": its constants are means of scikit-learn',
@@ -173,6 +176,7 @@ def test_a_refused_private_run_leaves_its_name_free(
 ) -> None:
     few = (*IRIS, "--private", "--set", "workers.count=40", "--set", "radio.scheduled=40", "--out", "here")
     assert "above it no worker can send" in refused(*few, "--set", "air.min_power_dbm=30")
+    assert "so nobody could send" in refused(*few, "--set", "air.min_power_dbm=-20")
     assert list(tmp_path.iterdir()) == []
     done = airmix(*few)
     assert (done.returncode, "earlier release" in done.stderr) == (0, False)

@@ -263,6 +263,17 @@ def test_features_that_are_no_table_are_refused_in_one_line(given: Any) -> None:
         encode(Workers(encoder=Listing()), np.zeros((30, 4), dtype=np.float32))
 
 
+@pytest.mark.parametrize("shape", [(30, 8, 1), (30, 7), (30,)])
+def test_mixed_features_that_are_no_table_of_that_width_are_refused(shape: tuple[int, ...]) -> None:
+    class Mixing(Doubled):
+        def after_centring(self, workers: Workers, rng: Any) -> Any:
+            """Return what does not give as many features as ``feature_count`` says."""
+            return lambda rows: np.zeros(shape, dtype=np.float32)
+
+    with pytest.raises(PluginError, match="features, not as many as feature_count says"):
+        encode(Workers(encoder=Mixing()), np.zeros((30, 4), dtype=np.float32))
+
+
 def test_an_object_is_an_encoder(tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides(*PLAIN, "workers.encoder=clip")
     scenario = Scenario(**{**vars(scenario), "workers": Workers(encoder=Doubled())})

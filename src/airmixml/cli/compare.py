@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from airmixml.cli.terminal import progress_bars, show_study
 from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
+from airmixml.scenario.rules import AUTO
 from airmixml.scenario.toml import folder_stem
 from airmixml.tolerances.tolerance import chosen_ladders
 from airmixml.wording import plural
@@ -101,6 +103,8 @@ def tolerances_command(
     settings = where.settings()
     options.check_force(where.force, where.out)
     scenario = chosen.settled(seed, data_dir=where.data_dir)
+    if scenario.workers.centre_on_air and chosen.read().workers.centre == AUTO:  # what "auto" is on any other air
+        scenario = replace(scenario, workers=replace(scenario.workers, centre="public"))
     seeds = seeds if seeds is not None else _QUICK_SEEDS if quick else _SEEDS
     from airmixml.tolerances.tolerance_page import tolerances_page, write_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances

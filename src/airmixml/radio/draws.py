@@ -16,7 +16,7 @@ from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
-from airmixml.radio.mixing import PowerControl, check_added_power, control_power
+from airmixml.radio.mixing import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.privacy_target import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
@@ -101,6 +101,9 @@ class AirSetting(System):
         )
         if setting.masking is not None:
             check_added_power(system.scenario, setting.masking.added_watts, distance_metres)
+        if system.floor:
+            radiated = setting.radiated_share / system.floor
+            check_lowest_power(system.scenario, received_watts, setting.added_watts, radiated)
         return setting
 
 

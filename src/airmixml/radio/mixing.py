@@ -347,6 +347,24 @@ def control_power(
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)
 
 
+def check_lowest_power(scenario: Scenario, received_watts: float, added_watts: float, radiated: float) -> None:
+    """Refuse a lowest power above all that the worker with the weakest channel needs, before anybody sends.
+
+    ``added_watts`` are noise and masks; ``radiated`` is what that worker radiates on average over a slot for a watt.
+    """
+    policy, lowest_dbm = scenario.mixing.power_policy, scenario.air.lowest_power_dbm
+    largest_watts = policy.largest_received_watts(scenario, received_watts)  # 0: not planned
+    if math.isinf(lowest_dbm) or policy.follows_channels or not largest_watts:
+        return
+    needed_dbm = float(watts_to_dbm((largest_watts + added_watts) * radiated))
+    if needed_dbm < lowest_dbm:
+        raise ScenarioError(
+            f"air.min_power_dbm = {scenario.air.min_power_dbm:g}: no worker needs more than {needed_dbm:.1f} dBm on "
+            "average over a slot, so nobody could send; lower it, use a looser privacy target, or attenuators "
+            "(air.attenuator_db)"
+        )
+
+
 def check_added_power(scenario: Scenario, added_watts: float, distance_metres: Doubles | None = None) -> None:
     """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
 

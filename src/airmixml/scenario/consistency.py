@@ -198,7 +198,7 @@ def _check_private_centre(tables: Tables) -> None:
     centre = f'for workers.centre = "{tables.workers.centre}"'
     for key, wanted in (("mixing.power", "dp"), ("radio.fading", "none")):
         tables.must_be(key, wanted, f'{centre}; use workers.centre = "own" or "public"')
-    tables.must(tables.air.is_ideal, "air.preset", f'must be "ideal" {centre}; use workers.centre = "own" or "public"')
+    tables.must(tables.air.is_ideal, "workers.centre", 'needs the ideal air; use "own", "public" or "auto"')
     others = f'must be "server" or "release" {centre}, whose slot is accounted for against those; use another centre'
     tables.must(not ADVERSARIES.load(tables.privacy.adversary).own_receiver, "privacy.adversary", others)
 

@@ -72,7 +72,7 @@ def encode(
         if mix is not None:
             rows = mix(_less(rows, first, own=workers.centre in ("own", "private")))
         rows = _less(rows, second, own=workers.centre == "own")
-        if rows.shape[1] != counted:
+        if rows.shape[1:] != (counted,):
             raise _contradiction(workers, f"{rows.shape[1:]} features, not as many as feature_count says")
         return (bound_norms if workers.centre == "private" else finish_encoding)(workers, rows)
 
