@@ -154,6 +154,9 @@ def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path)
     ):
         assert said in refused("predict", pets, name, *options), name
     assert "not a run folder" in refused("predict", "nowhere", "wide.npz")
+    (tmp_path / "attacked").mkdir()
+    (tmp_path / "attacked" / "metrics.json").write_text('{"mode": "simulation", "verdict": "PROMISED"}')
+    assert "and no model; give a folder that airmix run made" in refused("predict", "attacked", "wide.npz")
     shutil.copytree(pets, tmp_path / "broken")
     (tmp_path / "broken" / "model.npz").write_bytes(b"junk")
     assert "model.npz: not the model of that run" in refused("predict", "broken", "wide.npz")

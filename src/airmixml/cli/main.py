@@ -84,7 +84,8 @@ def answer() -> int:
             code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
     except usage_error as problem:
-        return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
+        said_by = getattr(getattr(problem, "ctx", None), "command_path", "airmix")
+        return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see {said_by} --help)")
     except AirMixError as problem:
         return _fail(str(problem))
     except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:

@@ -229,9 +229,14 @@ _context: Final[Any] = multiprocessing.get_context(_METHOD)
 def prepare() -> None:
     """Start what processes are forked from; it imports in the background."""
     if _METHOD == "forkserver":
-        from multiprocessing import forkserver
+        from multiprocessing import forkserver, resource_tracker
 
-        forkserver.ensure_running()
+        resource_tracker.ensure_running()  # lifts a block of signals, so it must come before
+        usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the explorer
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
 
 
 class Jobs:

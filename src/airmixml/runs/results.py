@@ -221,6 +221,9 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
         mode = metrics.get("mode") if isinstance(metrics, dict) else ""
         if mode == DEPLOYMENT:
             raise DeployedError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
+        if isinstance(metrics, dict) and "verdict" in metrics:  # nothing is wrong with it: never advise to delete it
+            why = "has the result of an attack, an audit or a plan, and no model; give a folder that airmix run made"
+            raise RunFolderError(f"{folder}: {why}")
         several = isinstance(metrics, dict) and "runs" in metrics
         kind: Any = ProtectedResult if mode == PROTECTION else SeedsResult if several else RunResult
         result: RunResult | SeedsResult | ProtectedResult = from_plain(kind, metrics)
