@@ -31,6 +31,7 @@ from airmixml.cli.main import main
 from airmixml import streams
 from airmixml.radio.transmission import RoundsOnAir
 from airmixml.runs import experiment
+from airmixml.files import ResultStore
 from airmixml.storage import run_folder
 stage, after = os.environ["KILL_AT"].split("-")
 left = [int(after)]
