@@ -51,7 +51,7 @@ class Moves:
 def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
     """Return the worst moves, of what the real sender sends.
 
-    A removal from a fixed schedule lets somebody else take the seat, so the move is v - u.
+    A removal from a fixed schedule lets another worker take its place, so the move is v - u.
     """
     scenario, radio = setting.scenario, setting.scenario.radio
     canary, other, third = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
