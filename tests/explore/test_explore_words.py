@@ -139,7 +139,7 @@ def test_on_a_telephone_results_come_first_and_no_link_is_cut_off(phone: Any) ->
     kit.wait_until(lambda: phone.find_elements(By.ID, "spy"), "the map")
     assert phone.execute_script(outside, "nav a, main a, button, select, input") == []
     kit.go_to(phone, "run")
-    kit.wait_until(lambda: phone.find_elements(By.PARTIAL_LINK_TEXT, "overview"), "the finished run")
+    kit.wait_until(lambda: phone.find_elements(By.CSS_SELECTOR, "#runs tr[data-state=finished]"), "the finished run")
     assert phone.execute_script(outside, "nav a, main a, button, select, input") == []
 
 
