@@ -1,4 +1,4 @@
-"""Write the tables of docs/attacks.md and benchmarks/results/attacks/*.csv from benchmarks/results/attacks.json.
+"""Write the tables of docs/attacks.md, benchmarks/results/attacks/*.csv and a picture from results/attacks.json.
 
 python benchmarks/attack_tables.py
 """
@@ -10,20 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.measured import grade_of, naming_bound
+from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure, shared_legend
 from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
 DOCUMENT, FOLDER = ROOT / "docs" / "attacks.md", RESULTS.with_suffix("")
-METHODS = ("least-squares", "non-negative", "prior")
+PICTURE = ROOT / "docs" / "images" / "attack-alpha.png"
+METHODS = ("least-squares", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "normal scores")
 
-COLUMNS = (
-    "AUC", "detected", "strongest 10", "strongest 100", "named", "unmixed", "neighbour", "class share error",
-)  # fmt: skip
+COLUMNS = ("AUC", "detected", "strongest 10", "named", "neighbour")
 SHOWN_INFORMED = {
     ("private-iris", "server"),
     ("private-table", "server"),
@@ -32,7 +31,6 @@ SHOWN_INFORMED = {
     ("private-mnist", "eavesdropper"),
     ("trustless-mnist", "everyone"),
 }
-OF_MIXTURES = ("unmixed", "class share error")
 
 Result = dict[str, Any]
 
@@ -41,38 +39,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def grade(case: Result, adversary: str) -> str:
-    """Return the grade; older results judged by epsilon alone where nothing was found."""
-    found, claimed = case[adversary]["grade"], case["claimed"]
-    if "claimed_per_row" in case or found == "too few to tell":
-        return str(found)
-    bound = naming_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], case.get("held", case["workers"]))
-    return grade_of(found if found in ("leaks", "exposed") else "", bound)
-
-
-def psnr(found: Result) -> str:
-    """Return the median; older results have quantiles beside it."""
-    value = found["psnr_db"]
-    return f"{value['median'] if isinstance(value, dict) else value:.1f} dB"
-
-
 def out_of(found: Result | None) -> str:
     return f"{found['identified']} of {found['looked_at']}" if found and found["looked_at"] else "–"
 
 
 def listener_cells(figures: Result) -> list[str]:
-    """Return the texts of one attack without a schedule, in the order of the columns below."""
-    linkage, clearest, beside = (figures[name] for name in ("linkage", "clearest_slots", "beside"))
-    unmixing, shares = figures.get("unmixing"), figures.get("shares")  # of older results
+    """Return the texts of one attack without a schedule, in the order of the columns."""
+    linkage = figures["linkage"]
     return [
         f"{linkage['auc']:.2f}",
         f"{100 * linkage['hit_rate']:.1f} %",
-        out_of(figures.get("loudest")),
-        out_of(figures.get("loudest_hundred")),
-        out_of(clearest),
-        "–" if unmixing is None else f"{unmixing['identified']:,} of {unmixing['estimates']:,}",
-        out_of(beside),
-        "–" if shares is None else f"{100 * shares['distance']:.1f} %",
+        *(out_of(figures[name]) for name in ("loudest", "clearest_slots", "beside")),
     ]
 
 
@@ -85,48 +62,37 @@ def server(results: Result) -> Table:
             [
                 case["label"],
                 epsilon_text(case["claimed"]["server"]),
-                *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
-                psnr(prior),
-                f"{prior['ssim']['median']:.2f}" if prior.get("ssim") else "–",
+                *(percent(methods[name]["recognised_share"]) for name in METHODS),
+                f"{prior['psnr_db']:.1f} dB",
                 percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),
-                grade(case, "server"),
+                case["server"]["grade"],
             ]
         )
     head = ["setting", "epsilon, server", *(f"read, {name}" for name in METHODS)]
-    return [*head, "PSNR, prior", "SSIM, prior", "copied", "labels", "grade"], lines
+    return [*head, "PSNR, prior", "copied", "labels", "grade"], lines
 
 
 def slots(results: Result) -> Table:
     lines: list[list[str]] = []
     for case in results["slots"]["cases"]:
-        methods = case["server"]["methods"]
-        lines.append(
-            [
-                f"{case['slots']:,}",
-                *(
-                    f"{psnr(methods[name])}, {percent(methods[name]['recognised_share'])}" if name in methods else "–"
-                    for name in METHODS
-                ),
-            ]
+        methods = [case["server"]["methods"][name] for name in METHODS]
+        shares = (
+            percent(share) for each in methods for share in (each["recognised_share"], each["labels"]["accuracy"])
         )
-    return ["slots", *METHODS], lines
+        lines.append([f"{case['slots']:,}", *(f"{each['psnr_db']:.1f} dB" for each in methods), *shares])
+    figures = [f"{figure}, {name}" for name in METHODS for figure in ("read", "labels")]
+    return ["slots", *(f"PSNR, {name}" for name in METHODS), *figures], lines
 
 
 def listeners(name: str, *adversaries: str) -> Callable[[Result], Table]:
     def write(results: Result) -> Table:
-        heard = [(case, each) for case in results.get(name, {}).get("cases", []) for each in adversaries]
         rows = [
             (case, each, dict(zip(COLUMNS, listener_cells(case[each]), strict=True)))
-            for case, each in heard
-            if case.get(each)
+            for case in results[name]["cases"]
+            for each in adversaries
         ]
-        kept = () if "everyone" in adversaries else OF_MIXTURES  # an isolating listener has no mixtures
-        shown = [
-            column
-            for column in COLUMNS
-            if column in kept or any(cells[column] not in ("–", "0 of 0") for *_, cells in rows)
-        ]
+        shown = [column for column in COLUMNS if any(cells[column] != "–" for *_, cells in rows)]
         several = len(adversaries) > 1
         lines = [
             [
@@ -134,7 +100,7 @@ def listeners(name: str, *adversaries: str) -> Callable[[Result], Table]:
                 *([each] if several else []),
                 epsilon_text(case["claimed"][each]),
                 *(cells[column] for column in shown),
-                grade(case, each),
+                case[each]["grade"],
             ]
             for case, each, cells in rows
         ]
@@ -179,11 +145,11 @@ def seeds(results: Result) -> Table:
                 percent(prior["recognised_share"]),
                 percent(prior["labels"]["accuracy"]),
                 *listener_cells(case["release"])[:2],
-                *listener_cells(heard)[4:7],
+                *listener_cells(heard)[3:],
             ]
         )
     head = ["seed", "server reads", "server infers labels", "release AUC", "release detects"]
-    return [*head, "eavesdropper names", "unmixed", "neighbour"], lines
+    return [*head, "eavesdropper names", "neighbour"], lines
 
 
 def audited(results: Result) -> list[tuple[str, Result]]:
@@ -251,7 +217,9 @@ def gallery(results: Result) -> Table:
             "release": release["AUC"],
             "eavesdropper": eavesdropper["named"],
         }
-        cells = [f"{epsilon_text(case['claimed'][name])}: {said}, {grade(case, name)}" for name, said in found.items()]
+        cells = [
+            f"{epsilon_text(case['claimed'][name])}: {said}, {case[name]['grade']}" for name, said in found.items()
+        ]
         lines.append([case["label"], *cells])
     return ["setting", "server: read", "release: AUC", "eavesdropper: identified"], lines
 
@@ -298,6 +266,28 @@ def made(results: Result) -> tuple[dict[str, Table], dict[str, Table]]:
     return shown, files
 
 
+def draw_alpha(results: Result, path: Path) -> None:
+    """Draw what listeners without a schedule find against alpha, beside guessing."""
+    cases = results["alpha"]["cases"]
+    alphas = [float(case["label"].removeprefix("alpha ")) for case in cases]
+    figure = new_figure(11.0, 3.6)
+    panels = (
+        ("separates who took part (AUC)", 0.5, lambda found: found["linkage"]["auc"]),
+        ("detected, at 1 % false alarms", 0.01, lambda found: found["linkage"]["hit_rate"]),
+        ("identified, in the ten clearest slots", 0.0, lambda found: found["clearest_slots"]["identified"] / 10),
+    )
+    for axis, (title, guessing, of) in zip(figure.subplots(1, len(panels), sharex=True), panels, strict=True):
+        for adversary, colour, marker in zip(("release", "eavesdropper"), COLOURS, "os", strict=False):
+            axis.plot(alphas, [of(case[adversary]) for case in cases], color=colour, marker=marker, label=adversary)
+        axis.axhline(guessing, color="black", linestyle="--", linewidth=1, label="guessing")
+        axis.set(xscale="log", xlabel="mixing.alpha", ylim=(-0.04, 1.04))
+        finish_axis(axis, title, size=10)
+    shared_legend(figure)
+    save_figure(figure, path)
+
+
 if __name__ == "__main__":
-    shown, files = made(json.loads(RESULTS.read_text(encoding="utf-8")))
+    measured = json.loads(RESULTS.read_text(encoding="utf-8"))
+    shown, files = made(measured)
     write_tables(DOCUMENT, shown, FOLDER, files)
+    draw_alpha(measured, PICTURE)

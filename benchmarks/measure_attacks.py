@@ -1,7 +1,7 @@
 """Attack and audit the paper's settings and ours, and keep the figures that docs/attacks.md shows.
 
-python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds
-python benchmarks/measure_attacks.py --parts informed,audits,faults
+python benchmarks/measure_attacks.py --device cuda --parts gallery,alpha,distance,slots,seeds,informed
+python benchmarks/measure_attacks.py --parts audits,faults
 
 Every part is one or several commands of ``airmix``; what they print as JSON is kept, together with the command. Attacks
 on several settings are the cases of one result. Pictures are in the folders below --out.
@@ -48,7 +48,7 @@ def varied(scenario: str, key: str, values: str, attacks: str, more: str = "") -
     """Return a command for each value of a key, by what tables call it."""
     name = key.rpartition(".")[2].replace("_", " ")
     return {
-        f"{name} {value}": f"attack {scenario} {more} --set {key}={value} --attacks {attacks}"
+        f"{name} {value}": f"attack {scenario}{more} --set {key}={value} --attacks {attacks}"
         for value in values.split(",")
     }
 
@@ -60,7 +60,7 @@ PARTS: dict[str, dict[str, str | dict[str, str]]] = {
     "gallery": {
         "gallery": {
             "maximum power": f"attack {MAXIMUM} --attacks {EVERY}",
-            **varied("--preset paper-mnist", "privacy.epsilon", "1e8,1e5,100,10", EVERY, "--set mixing.power=dp"),
+            **varied("--preset paper-mnist", "privacy.epsilon", "1e8,1e5,100,10", EVERY, " --set mixing.power=dp"),
             **{name: f"attack --preset {name} --attacks {EVERY}" for name in OURS},
         },
         "trustless": varied("--preset trustless-mnist", "privacy.epsilon", "10,1", "eavesdropper,everyone"),

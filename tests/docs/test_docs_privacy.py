@@ -1,5 +1,6 @@
 """docs/privacy.md: every command prints what is shown or linked, and every number in the text is among that."""
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -54,3 +55,18 @@ def test_every_number_in_the_text_is_printed_by_a_command() -> None:
     printed = numbers("".join(BLOCKS + LINKED)) | NOT_RESULTS
     assert len(numbers(prose)) > 10
     assert numbers(prose) - printed == set()
+
+
+@pytest.mark.record
+def test_what_the_text_says_of_plans() -> None:
+    cases = json.loads((ROOT / "benchmarks/results/plan_check.json").read_text(encoding="utf-8"))["cases"]
+    behind = [-case["ahead_points"] for case in cases if case["ahead_points"] < 0]
+    assert (len(cases), len(behind)) == (8, 1)
+    assert max(behind) < 1.0
+    assert all(case["rows"][0] == case["recommended"] for case in cases)
+    costs = {
+        case["case"]: case["recommended"]["error_percent"] - case["best_at_once"]["error_percent"] for case in cases
+    }
+    digits = [cost for name, cost in costs.items() if name.startswith("digits")]
+    assert (round(min(digits)), round(max(digits))) == (2, 10)
+    assert max(cost for name, cost in costs.items() if name.startswith("mnist")) < 0.2
