@@ -63,10 +63,7 @@ def test_what_the_text_says_of_plans() -> None:
     behind = [-case["ahead_points"] for case in cases if case["ahead_points"] < 0]
     assert (len(cases), len(behind)) == (8, 1)
     assert max(behind) < 1.0
-    assert all(case["rows"][0] == case["recommended"] for case in cases)
-    costs = {
-        case["case"]: case["recommended"]["error_percent"] - case["best_at_once"]["error_percent"] for case in cases
-    }
-    digits = [cost for name, cost in costs.items() if name.startswith("digits")]
-    assert (round(min(digits)), round(max(digits))) == (2, 10)
-    assert max(cost for name, cost in costs.items() if name.startswith("mnist")) < 0.2
+    for case in cases:
+        recommended, *others = case["at_once"]
+        assert "workers.label_weight=1.0" in recommended["changes"]
+        assert recommended["error_percent"] < min(each["error_percent"] for each in others) + 0.05
