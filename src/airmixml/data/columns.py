@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.errors import DataError, ScenarioError
+from airmixml.data.dataset import declare_bounds
+from airmixml.errors import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, shown
 
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
-_MOST_NAMED: Final = 5
 _SPACES: Final = " '\u2019\u00a0\u202f"  # what separates thousands besides the other mark
 THOUSANDS: Final = frozenset(_SPACES + ",")
 """Characters of a number that Python does not read as it is written."""
@@ -91,39 +91,12 @@ def declared_columns(workers: Workers, names: Sequence[str]) -> tuple[Column, ..
             if name not in names:
                 near = did_you_mean(name, [shown(each) for each in names])
                 raise ScenarioError(f"workers.{key}: {shown(name)} is none of the input columns{near}")
-    numbers = [name for name in names if name not in categories]
-    bounds = _bounds_of(workers, numbers)
-    columns = []
-    for name in names:
-        if name in categories:
-            columns.append(Column(name=name, categories=categories[name]))
-            continue
-        lower, upper = bounds[name]
-        fill = None if workers.missing == "refuse" else fills.get(name, (lower + upper) / 2.0)
-        columns.append(Column(name=name, lower=lower, upper=upper, fill=fill, indicator=workers.missing == "indicator"))
-    return tuple(columns)
-
-
-def bounds_lacking(names: Sequence[str]) -> str:
-    """Return what to do where no column of numbers has bounds."""
-    named = ", ".join(map(shown, names[:_MOST_NAMED])) + (", ..." if len(names) > _MOST_NAMED else "")
-    return (
-        f"[workers.bounds] lacks {named}: write a line {shown(names[0])} = [LOWER, UPPER] for each, there or in a file "
-        "for --bounds, with what you know beforehand; bounds measured on private samples would leak them"
-    )
-
-
-def _bounds_of(workers: Workers, numbers: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the bounds of each column of numbers."""
-    if numbers and not (workers.input_lower or workers.input_upper):
-        raise DataError(bounds_lacking(numbers))
-    given = []
-    for key in ("input_lower", "input_upper"):
-        values = getattr(workers, key)
-        if numbers and len(values) not in (1, len(numbers)):
-            raise DataError(
-                f"workers.{key} has {len(values)} values: must have one for each of the {len(numbers)} columns of "
-                "numbers (categories have none), or one for all; [workers.bounds] names them"
-            )
-        given.append(values * len(numbers) if len(values) == 1 else values)
-    return dict(zip(numbers, zip(*given, strict=True), strict=True))
+    columns = [Column(name=name, categories=found) for name, found in categories.items()]
+    if numbers := [name for name in names if name not in categories]:
+        given, what = (workers.input_lower, workers.input_upper), "column of numbers"
+        bounds = declare_bounds(*given, count=len(numbers), columns=numbers, what=what)
+        for name, lower, upper in zip(numbers, *(each.tolist() for each in bounds), strict=True):
+            fill = None if workers.missing == "refuse" else fills.get(name, (lower + upper) / 2.0)
+            indicator = workers.missing == "indicator"
+            columns.append(Column(name=name, lower=lower, upper=upper, fill=fill, indicator=indicator))
+    return tuple(sorted(columns, key=lambda column: names.index(column.name)))

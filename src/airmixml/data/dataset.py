@@ -189,6 +189,7 @@ class DataSet:
 
 
 _MOST: Final = 0.5
+_MOST_NAMED: Final = 5
 INPUT_KEYS: Final = ("workers.input_lower", "workers.input_upper")
 TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
@@ -209,9 +210,11 @@ def declare_bounds(
     given = dict(zip(names, (lower, upper), strict=True))
     missing = [name for name, values in given.items() if len(values) == 0]
     if len(missing) == 2 and columns:
-        from airmixml.data.columns import bounds_lacking  # here: columns need all of a scenario
-
-        raise DataError(bounds_lacking(columns))
+        named = ", ".join(map(shown, columns[:_MOST_NAMED])) + (", ..." if len(columns) > _MOST_NAMED else "")
+        raise DataError(
+            f"[workers.bounds] lacks {named}: write a line {shown(columns[0])} = [LOWER, UPPER] for each, there or in "
+            "a file for --bounds, with what you know beforehand; bounds measured on private samples would leak them"
+        )
     if missing:
         raise DataError(
             f"{' and '.join(missing)}: must be declared, one value for all {what}s or one for each of the {count}; "

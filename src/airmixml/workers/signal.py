@@ -284,6 +284,7 @@ class PoolPayload(Payload):
 
     about: ClassVar[str]  #: what it is, in one line
     moments: ClassVar[bool] = False  #: whether it is the products that learners in closed form solve from
+    products: ClassVar[bool] = False  #: whether what is sent of a row are products of its numbers
     tabled: ClassVar[bool] = True  #: whether vectors are so short that those of the whole pool are laid out once
     signal: Signal
     norm: float
