@@ -1,31 +1,21 @@
-"""Tables in CSV files with a header row; a user's own samples in one: inputs, labels, and who holds each row."""
+"""Tables in CSV files with a header row."""
 
 import csv
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.data.columns import THOUSANDS, Column, declared_columns, is_missing, plain_number
-from airmixml.data.dataset import RawData
-from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
+from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number
 from airmixml.errors import DataError, private
 from airmixml.files import open_lines, open_regular
-from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, reason, shown
 
-_ADVICE = (
-    "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "
-    "the others in workers.feature_columns"
-)
 _SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -140,70 +130,6 @@ def find_column(name: str, names: Sequence[str], path: Path, key: str) -> str:
         missing = f"row 1 names no column {shown(name)}; {near}{key} must name columns as the header row does"
         raise DataError(f"{path}: {missing}")
     return name.strip()
-
-
-def load_csv(path: Path, workers: Workers) -> RawData:
-    """Read the inputs and labels that a scenario declares; by default all columns but labels and worker are inputs."""
-    with open_table(path, "workers.dataset must name a CSV file") as file:
-
-        def find(key: str, *names: str) -> list[str]:
-            return [find_column(name, file.names, path, f"workers.{key}") for name in names if name]
-
-        several = len(workers.label_columns) > 1
-        labels = find(
-            "label_columns" if several else "label_column", *(workers.label_columns or [workers.label_column])
-        )
-        worker = find("worker_column", workers.worker_column)
-        features = find("feature_columns", *workers.feature_columns)
-        features = features or [name for name in file.names if name not in (*labels, *worker)]
-        _check_roles(features, [*labels, *worker], file)
-        columns = declared_columns(workers, features)
-        wanted = columns or [Column(name=name) for name in features]
-        table = file.read(wanted, [*labels, *worker], advice=_ADVICE, decimal=workers.decimal)
-    known: dict[str, Any] = {"inputs": table.inputs, "columns": columns}
-    known["feature_names"] = tuple(chain(*(column.features for column in wanted)))
-    if columns:
-        bounds = zip(*(column.bounds for column in columns), strict=True)
-        known["lower"], known["upper"] = (tuple(chain(*each)) for each in bounds)
-    if workers.task == "classification":
-        declared = DeclaredClasses.of(workers)  # a missing label is one that is not among them
-        classes = [text.strip() for text in table.texts[labels[0]]] if declared else table.filled(labels[0], "label")
-        known["labels"], known["class_names"] = number_classes(classes, str(path), declared)
-    else:
-        outputs = np.stack([_outputs(table, name, workers) for name in labels], axis=1)
-        known["labels"], known["class_names"] = check_outputs(outputs, workers.task, str(path)), tuple(labels)
-    if worker:
-        known["holders"], known["holder_names"] = number_holders(table.filled(worker[0], "worker"), str(path))
-    return RawData(name=path.name, **known)
-
-
-def _check_roles(features: Sequence[str], others: Sequence[str], file: CsvFile) -> None:
-    """Refuse columns that are two things at once, or have no name."""
-    if not features:
-        label = shown(others[0])
-        raise DataError(f"{file.path}: the only column is the label {label}; add at least one input column")
-    named = [*others, *features]
-    for name in named:
-        if named.count(name) > 1:
-            raise DataError(f"{file.path}: column {shown(name)} is named twice in [workers]; name each column once")
-        if not name:
-            mend = "name it, or list the inputs in workers.feature_columns"
-            raise DataError(f"{file.path}: row 1, column {file.names.index(name) + 1} has no name; {mend}")
-
-
-def _outputs(table: CsvTable, name: str, workers: Workers) -> Doubles:
-    """Return the targets of a column, or 0 and 1 for its labels; rows."""
-    read: Callable[[Sequence[str]], list[float] | None] = partial(finite_numbers, decimal=workers.decimal)
-    wanted = "a finite number"
-    if workers.task != "regression":
-        read, wanted = read_yes_and_no, "0 or 1, or yes or no"
-    texts = table.filled(name, "label")
-    numbers = read(texts)
-    if numbers is None:
-        row = next(row for row, text in enumerate(texts) if read([text]) is None)
-        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{workers.task}" needs it'
-        raise DataError(f"{table.where(row, name)}: {value} is not {wanted}, {task_needs}; correct it")
-    return np.asarray(numbers, dtype=np.float64)
 
 
 def _dialect_of(path: Path) -> tuple[str, str]:

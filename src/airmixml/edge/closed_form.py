@@ -268,8 +268,6 @@ def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:
     return nn.Sequential(layer)
 
 
-# --- Scores of least squares as probabilities -------------------------------------------------------------------------
-
 _CAUTION: Final = 2.0  # deviations of the noise in V
 _LEAST_WITHIN: Final = 0.15
 _PROBES: Final = 4

@@ -8,7 +8,6 @@ input, on ||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -205,10 +204,8 @@ def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tup
 
     The features are what ``encode`` gave, less that mean; samples x numbers.
     """
-    mix = _after_centring(workers, streams)
-    if workers.centre != "refined" or mix is None:
-        return _in_blocks(partial(finish_encoding, workers), features)
-    return _in_blocks(lambda rows: finish_encoding(workers, mix(rows)), features)
+    mix = _after_centring(workers, streams) if workers.centre == "refined" else None
+    return _in_blocks(lambda rows: finish_encoding(workers, rows if mix is None else mix(rows)), features)
 
 
 def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:

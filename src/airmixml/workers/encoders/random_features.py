@@ -63,9 +63,6 @@ def power_of_two(numbers: int, least: int = 1) -> int:
     return max(least, 1 << max(0, numbers - 1).bit_length())
 
 
-# --- Positive parts of mixtures ---------------------------------------------------------------------------------------
-
-
 def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
     """Return the positive parts of a product of rows, brought to norm 1 and padded with zeros; samples x features."""
     import torch  # here: an account needs no torch, whose products take turns with others
@@ -142,9 +139,6 @@ class Mixed(Encoder):
 MIXED: Final = Mixed()
 
 
-# --- Waves ------------------------------------------------------------------------------------------------------------
-
-
 def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
     """Return cosines and sines, all of norm 1; samples x features.
 
@@ -188,9 +182,6 @@ def waves_cost(numbers: int, features: int, besides: int) -> FeatureCost:
     return transforms_cost(math.ceil(features / 2), power_of_two(numbers), besides + HARD_OPERATION * features)
 
 
-# --- Products with a matrix -------------------------------------------------------------------------------------------
-
-
 class Linear(Encoder):
     """An encoder that is a product with a matrix."""
 
@@ -222,8 +213,6 @@ class Projection(Linear):
 
 PROJECTION: Final = Projection()
 
-
-# --- Channels over time -----------------------------------------------------------------------------------------------
 
 _BANDS: Final = 6
 _FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
