@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.data.columns import Column
+from airmixml.data.dataset import Column
 from airmixml.data.first_scenario import first_scenario, parse_declared
 from airmixml.errors import DataError, ScenarioError
 

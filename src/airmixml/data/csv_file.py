@@ -1,22 +1,74 @@
-"""Tables in CSV files with a header row."""
+"""Tables in CSV files with a header row, and the numbers that a worker makes of the texts in their input columns.
+
+A number is one feature. A category is one feature for each declared value, of which at most one is 1. What stands in
+for a missing value is declared too: nothing here is measured on rows.
+"""
 
 import csv
 import math
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number
-from airmixml.errors import DataError, private
+from airmixml.data.dataset import Column, declare_bounds
+from airmixml.errors import DataError, ScenarioError, private
 from airmixml.files import open_lines, open_regular
+from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, reason, shown
 
 _SEPARATORS = (",", ";", "\t", "|")
+_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
+_SPACES: Final = " '\u2019\u00a0\u202f"  # what separates thousands besides the other mark
+_THOUSANDS: Final = frozenset(_SPACES + ",")  # characters of a number that Python does not read as it is written
+_MARKS: Final = {"point": (".", ","), "comma": (",", ".")}
+_GROUPED: Final = {
+    name: re.compile(rf"[+-]?\d{{1,3}}(?:[{_SPACES}{other}]\d{{3}})+(?:\{mark}\d*)?")
+    for name, (mark, other) in _MARKS.items()
+}
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a text says that there is no value."""
+    return text.strip().lower() in _MISSING
+
+
+def plain_number(text: str, decimal: str) -> str:
+    """Return a number as Python writes it: without marks between thousands, with a decimal point."""
+    text = text.strip()
+    mark, other = _MARKS[decimal]
+    if _GROUPED[decimal].fullmatch(text):
+        text = re.sub(rf"[{_SPACES}{other}]", "", text)
+    elif other in text:
+        return ""  # 1.5 where a comma is the decimal mark, or 1,5 where a point is
+    return text.replace(mark, ".")
+
+
+def declared_columns(workers: Workers, names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the input columns of these names as the scenario declares them; empty where all are plain numbers."""
+    categories, fills = dict(workers.categories), dict(workers.fill)
+    if not categories and workers.missing == "refuse":
+        return ()
+    for key, declared in (("categories", categories), ("fill", fills)):
+        for name in declared:
+            if name not in names:
+                near = did_you_mean(name, [shown(each) for each in names])
+                raise ScenarioError(f"workers.{key}: {shown(name)} is none of the input columns{near}")
+    columns = [Column(name=name, categories=found) for name, found in categories.items()]
+    if numbers := [name for name in names if name not in categories]:
+        given, what = (workers.input_lower, workers.input_upper), "column of numbers"
+        bounds = declare_bounds(*given, count=len(numbers), columns=numbers, what=what)
+        for name, lower, upper in zip(numbers, *(each.tolist() for each in bounds), strict=True):
+            fill = None if workers.missing == "refuse" else fills.get(name, (lower + upper) / 2.0)
+            indicator = workers.missing == "indicator"
+            columns.append(Column(name=name, lower=lower, upper=upper, fill=fill, indicator=indicator))
+    return tuple(sorted(columns, key=lambda column: names.index(column.name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +111,7 @@ class CsvFile:
             yield number, row
 
     def read(self, columns: Sequence[Column], texts: Sequence[str], *, advice: str, decimal: str = "point") -> CsvTable:
-        """Read the features of input columns, and other columns as texts.
-
-        ``advice`` says what to do about an input that is no number, ``decimal`` which decimal mark numbers have.
-        """
+        """Read inputs as features, other columns as texts; ``advice`` is for an input that is no number."""
         numbers = [column for column in columns if not column.categories]
         places = [self.names.index(column.name) for column in numbers]
         as_texts = (*texts, *(column.name for column in columns if column.categories))
@@ -180,7 +229,7 @@ def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
 def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] | None:
     """Return the texts as finite numbers, or None if one of them is not; the decimal mark is a point or a comma."""
     joined = "".join(texts)
-    if decimal == "comma" or not THOUSANDS.isdisjoint(joined):
+    if decimal == "comma" or not _THOUSANDS.isdisjoint(joined):
         texts = [plain_number(text, decimal) for text in texts]
     if "_" in joined:  # Python reads 1_000 as a number, nobody else does
         return None

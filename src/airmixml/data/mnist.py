@@ -52,10 +52,7 @@ class PublishedFile:
         return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
 
     def read_from(self, folder: Path, *, remove_broken: bool = False) -> "ObtainedFile | None":
-        """Return it from a folder, checked, or None if it is not there; another file of its name is an error.
-
-        It may have a dot in its name, and be compressed. With ``remove_broken`` another file is removed instead.
-        """
+        """Return it from a folder, plain or compressed, or None if not there; another file of its name is refused."""
         dotted = self.name.replace("-idx", ".idx")
         for name in (self.name, dotted, f"{self.name}.gz", f"{dotted}.gz"):
             path = folder / name

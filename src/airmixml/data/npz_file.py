@@ -91,14 +91,10 @@ def _opened(path: Path, key: str) -> Iterator[Any]:
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 
 
-def _no_array(archive: Any, name: str, path: Path) -> DataError:
-    there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
-    return DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
-
-
 def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     if name not in archive:
-        raise _no_array(archive, name, path)
+        there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
+        raise DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
     unpacked, available = sum(each.file_size for each in archive.zip.infolist()), physical_memory_bytes()
     if unpacked > available:
         raise DataError(f"{path}: takes {unpacked / 1e9:.3g} GB of memory and there are {available / 1e9:.3g} GB")

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.data.columns import Column, declared_columns
-from airmixml.data.csv_file import CsvFile, CsvTable, find_column, finite_numbers, open_table
-from airmixml.data.dataset import RawData, RowFormat
+from airmixml.data.csv_file import CsvFile, CsvTable, declared_columns, find_column, finite_numbers, open_table
+from airmixml.data.dataset import Column, RawData, RowFormat
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.data.npz_file import label_texts, read_arrays
 from airmixml.errors import DataError, private
@@ -105,10 +104,7 @@ def _outputs(table: CsvTable, name: str, workers: Workers) -> Doubles:
 
 
 def _read_arrays(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, NDArray[Any] | None]:
-    """Return what an NPZ file says of inputs, labels as texts or numbers, and holders.
-
-    Labels of other tasks than classes are numbers, samples x targets, or 0 and 1, samples x labels.
-    """
+    """Return what an NPZ file says of inputs, labels as texts or numbers (samples x outputs), and holders."""
     task, worker_array = workers.task, workers.worker_column
     inputs, image_shape, arrays = read_arrays(path, ("labels", worker_array) if worker_array else ("labels",))
     labels, holders, samples = arrays["labels"], arrays.get(worker_array), (len(inputs),)

@@ -6,12 +6,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import (
@@ -75,11 +74,7 @@ def learn(
     checkpoint: Checkpoint | None = None,
     kept: ResultStore | None = None,
 ) -> Learned:
-    """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
-
-    A closed form takes memory that does not grow with the slots. ``checkpoint`` and ``kept``, a store of finished
-    rounds, hold what is finished of an interrupted run.
-    """
+    """Run all slots and learn from them; ``checkpoint`` and ``kept`` hold what is finished of an interrupted run."""
     (learned,) = learn_family(
         [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], kept=kept
     )
@@ -187,47 +182,32 @@ def solve_and_score(
 
 def score_solved(learner: Learner, dataset: DataSet, solved: Solution, moments: ReceivedMoments) -> TrainedModel:
     """Return the solved model with probabilities, and its accuracy on the clean test set."""
-    weights, biases = solved
-    model = linear_model(weights, biases)
-    history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
-    if not getattr(learner.model_kind, "gives_probabilities", False):
-        factor = probability_factor(learner, weights, biases, moments)
-        model = linear_model(factor * weights, factor * biases)
-    return TrainedModel(model=model, history=history, probability_factor=factor)
+    scored, (weights, biases) = last_of([solved], dataset), solved
+    if getattr(learner.model_kind, "gives_probabilities", False):
+        return scored
+    factor = probability_factor(learner, weights, biases, moments)
+    return replace(scored, model=linear_model(factor * weights, factor * biases), probability_factor=factor)
 
 
 def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
-    """Return the last of the models, with the score of each."""
-    curve: list[float] = []
+    """Return the last of the models, with the leading score of each, and all of the last and of each class."""
+    history, curve = TrainingHistory(), list[float]()
+    test_inputs, truth = torch.from_numpy(dataset.test_inputs), torch.from_numpy(dataset.test_labels)
     for solution in solutions:
         model = linear_model(*solution)
-        curve += _leading_score(model, dataset)
-    return TrainedModel(model=model, history=_scored(model, dataset, curve))
-
-
-def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
-    """Return the task's leading score on the clean test set; empty where there is none."""
-    if not len(dataset.test_labels):
-        return []
-    outputs = class_scores(model, torch.from_numpy(dataset.test_inputs))
-    return [float(each) for each in leading_score(dataset, outputs, torch.from_numpy(dataset.test_labels))]
-
-
-def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingHistory:
-    """Return how the score went, all scores of the last model, and the accuracy of each class."""
-    history = TrainingHistory()
-    if not curve:
-        return history
-    outputs, truth = class_scores(model, torch.from_numpy(dataset.test_inputs)), torch.from_numpy(dataset.test_labels)
-    note_scores(history, dataset, curve, outputs)
-    history.class_names += dataset.class_names
+        if len(truth):
+            outputs = class_scores(model, test_inputs)
+            curve += leading_score(dataset, outputs, truth).tolist()
+    if curve:
+        note_scores(history, dataset, curve, outputs)
+        history.class_names += dataset.class_names
     if history.test_accuracy:
         right = outputs.argmax(dim=1) == truth
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
-    return history
+    return TrainedModel(model=model, history=history)
 
 
 @naming_objects()

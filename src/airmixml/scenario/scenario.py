@@ -217,10 +217,7 @@ def _filled(values: Mapping[str, Any]) -> Scenario:
 
 
 def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables with the keys of the air that is named, in place of those they had.
-
-    What another air had set in other tables goes back to its default first.
-    """
+    """Return the tables with the keys of the named air; what another had set goes back to its default first."""
     if "preset" not in air:
         return base
     of_air = toml.checked_keys(air_tables(air["preset"]))
@@ -248,10 +245,7 @@ def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
-    """Return the tables without what was said of their own data set, where a user's own file takes its place.
-
-    Then each row sits on one worker unless the user says otherwise, and bounds are the user's to declare.
-    """
+    """Return the tables without what they say of their data set, where a user's own file takes its place."""
     workers, radio = base.get("workers", {}), base.get("radio", {})
     if not isinstance(dataset, str) or not dataset.lower().endswith(OWN_FILES) or dataset == workers.get("dataset"):
         return base

@@ -120,7 +120,7 @@ def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME")
 
 def preset_names() -> list[str]:
     """Return the names of all presets."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _PRESETS.iterdir() if entry.name.endswith(".toml"))
+    return sorted(file.stem for file in _PRESETS.glob("*.toml"))
 
 
 def preset_text(name: str) -> str:

@@ -176,10 +176,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
 
 
 def check_protectable(workers: Workers) -> None:
-    """Refuse to protect data that are dealt for a study, or whose classes would be found in them.
-
-    A class that a single row has would be in the model.
-    """
+    """Refuse to protect data that are dealt for a study, or whose classes would be found in private rows."""
     if workers.holding.endswith("-skewed"):
         raise ScenarioError(
             f'workers.holding = "{workers.holding}": deals rows for a study, by their labels; for --private name who '
@@ -206,36 +203,24 @@ def units_of(raw: RawData) -> int:
 
 
 def pool_and_test(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
-    """Return which rows of the source the pool has, in its order, and which the test set; none where it has its own.
+    """Return which rows of the source the pool has, and which others are there to test on where it has no test set.
 
-    ``rng`` is that of the stream "data".
+    ``rng`` is that of the stream "data". Where people hold several rows, the people are shuffled and cut: nobody has
+    rows on both sides.
     """
-    if raw.test_labels is None:
-        return _split(raw, workers, rng, test_rows)
-    samples, wanted = len(raw.inputs), workers.train_samples
-    if wanted > samples:
+    own_test = raw.test_labels is not None
+    units = len(raw.inputs) if own_test else units_of(raw)
+    pool = pool_rows(workers, units, own_test=own_test, test_rows=test_rows)
+    most = units - (1 if test_rows and not own_test else 0)
+    if pool > most:
+        what = "training samples" if own_test else "samples" if raw.holders is None else "workers"
+        default = "them all" if own_test else "two thirds, so that some are left to test on"
         raise ScenarioError(
-            f"workers.train_samples = {wanted}: must be at most {samples}, the training samples of {raw.name} (0 takes "
-            "them all)"
+            f"workers.train_samples = {workers.train_samples}: must be at most {most} for {raw.name}, which has "
+            f"{units} {what} (0 takes {default})"
         )
-    pool = np.arange(samples) if wanted in (0, samples) else rng.permutation(samples)[:wanted]
-    return pool, np.empty(0, dtype=np.int64)
-
-
-def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
-    """Shuffle and cut: return the rows of the pool and those of the test set.
-
-    Where people hold several rows, the people are shuffled and cut: nobody has rows on both sides.
-    """
-    units, what = units_of(raw), "samples" if raw.holders is None else "workers"
-    pool = pool_rows(workers, units, own_test=False, test_rows=test_rows)
-    if pool > units - (1 if test_rows else 0):
-        raise ScenarioError(
-            f"workers.train_samples = {workers.train_samples}: must be at most {units - 1} for {raw.name}, which "
-            f"has {units} {what}, so that some are left to test on (0 takes two thirds)"
-        )
-    order = rng.permutation(units)
-    if raw.holders is None:
+    order = np.arange(units) if own_test and pool == units else rng.permutation(units)
+    if raw.holders is None or own_test:
         return order[:pool], order[pool:]
     in_pool = np.isin(raw.holders, order[:pool])
     return np.flatnonzero(in_pool), np.flatnonzero(~in_pool)

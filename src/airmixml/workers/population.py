@@ -102,10 +102,7 @@ def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) 
 
 
 def place_workers(count: int, side_metres: float, min_distance_metres: float, rng: np.random.Generator) -> Doubles:
-    """Return the distance in metres of each worker from the server.
-
-    Workers nearer than ``min_distance_metres`` count as being that far: path loss is a law of the far field.
-    """
+    """Return how far each worker is from the server in metres, as the far field has it: at least the given distance."""
     places_metres = place_coordinates(count, side_metres, rng)
     distance_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
     return np.maximum(distance_metres, min_distance_metres, out=distance_metres)
@@ -214,10 +211,7 @@ _MOST_DRAWN: Final = 10_000_000
 def settle(
     scenario: Scenario, *, data_dir: Path | None = None, progress: Progress = silent, test_rows: bool = True
 ) -> Scenario:
-    """Return the scenario with a number for every key that says "as many as there are"; as it is where none does.
-
-    A user's file is read to count its rows. ``test_rows`` is that of ``load_dataset``.
-    """
+    """Return the scenario with a number for each key that says "as many as there are"; rows of a file are counted."""
     if not isinstance(scenario, Scenario):
         given = shown(scenario)
         raise ScenarioError(f"scenario = {given}: must be a Scenario; use Scenario.preset or Scenario.load")

@@ -138,11 +138,7 @@ class Signal:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCost:
-    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
-
-    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
-    they need no memory of their own.
-    """
+    """Cost of one sample on the worker, counted as ``FeatureCost`` says; products are formed while they are sent."""
 
     multiply_accumulates: int  #: to encode it and to form all symbols once
     constant_bytes: int  #: filters, signs and tables, which can lie in flash memory
@@ -305,10 +301,7 @@ class PoolPayload(Payload):
 
     @staticmethod
     def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
-        """Return the bound on ||v||^2 for inputs with ||x||^2 <= ``squared_norm`` and labels with ||l|| <= 1.
-
-        Of samples: ||(x, w l)||^2 <= ||x||^2 + w^2.
-        """
+        """Return the bound on ||v||^2 for ||x||^2 <= ``squared_norm`` and ||l|| <= 1; of samples ||x||^2 + w^2."""
         return squared_norm + signal.label_weight**2
 
     @staticmethod
@@ -346,10 +339,7 @@ class Holdings:
 def payload_of(
     workers: Workers, inputs: Singles, labels: Singles, holdings: Holdings | None = None, **how: Any
 ) -> Payload:
-    """Return the payload that workers send of encoded inputs (rows x features) and coded labels (rows x outputs).
-
-    Each holds one of the rows, or several (``holdings``); ``how`` is passed on to the payload.
-    """
+    """Return the payload of encoded inputs and coded labels (rows x numbers each), of workers with one row or more."""
     signal = Signal.of(workers, inputs.shape[1], labels.shape[1])
     norm = math.sqrt(declared_bounds(workers, inputs.shape[1])[0])
     if holdings is not None:

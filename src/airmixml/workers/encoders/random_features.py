@@ -10,6 +10,7 @@ exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Every vector of waves has the sa
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -106,14 +107,11 @@ class Mixed(Encoder):
 
     def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles]:
         """Return what mixes centred rows; a row's own mean is subtracted, since positive parts are all positive."""
-        drawn: dict[int, Singles] = {}
+        # The width of a row is known only then; all rows of a run have one width, so it is drawn once.
+        matrix_of = cache(lambda width: self._matrix(workers, width, rng))
 
         def mix(rows: Singles) -> Singles:
-            # The width of a row is known only now; all rows of a run have one width, so it is drawn once.
-            width = rows.shape[1]
-            if width not in drawn:
-                drawn[width] = self._matrix(workers, width, rng)
-            mixed = rectified_mix(rows, drawn[width])
+            mixed = rectified_mix(rows, matrix_of(rows.shape[1]))
             return np.asarray(mixed - mixed.mean(axis=1, keepdims=True))
 
         return mix
