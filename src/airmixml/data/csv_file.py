@@ -237,10 +237,7 @@ def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] 
         numbers = list(map(float, texts))
     except ValueError:
         return None
-    # The sum is finite if all are; the second look is for large numbers whose sum overflows.
-    if math.isfinite(sum(numbers)) or all(math.isfinite(number) for number in numbers):
-        return numbers
-    return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def _where(path: Path, row_number: int, column: str) -> str:

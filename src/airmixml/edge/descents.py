@@ -121,8 +121,10 @@ class AdamDescent(Stepping):
         self.weights = self.weights - learner.learning_rate * mean / (square.sqrt() + _ADAM_FLOOR)
 
 
-Send = Callable[[Broadcast], tuple[torch.Tensor, float]]
-"""One round: from what is broadcast to the mean clipped gradient, features x outputs, and the deviation of its noise"""
+Send = Callable[[Broadcast], tuple[torch.Tensor, float] | None]
+"""One round: from what is broadcast to the mean clipped gradient, features x outputs, and the deviation of its noise.
+
+None: there is no further one so far."""
 
 
 def run_rounds(
@@ -157,7 +159,10 @@ def descend(
     descent: Stepping = learner.descent_kind(learner, start)
     yield _checked(descent, biases, learner)
     for _ in range(rounds):
-        descent.receive(*send(descent.broadcast()))
+        received = send(descent.broadcast())
+        if received is None:
+            return
+        descent.receive(*received)
         yield _checked(descent, biases, learner)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.files import to_plain
 from airmixml.progress import Progress, silent
 from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
@@ -153,7 +154,7 @@ class Scenario:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
-        return asdict(self, dict_factory=lambda items: {name: _as_list(value) for name, value in items})
+        return to_plain(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return ``to_dict`` as JSON can have it: an infinite number, by which a key says "off", is None."""
@@ -253,10 +254,6 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
     own: dict[str, Any] = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
     own |= {"classes": [], "unknown_labels": "refuse"}
     return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}
-
-
-def _as_list(value: Any) -> Any:
-    return [_as_list(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

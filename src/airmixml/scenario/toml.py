@@ -162,9 +162,8 @@ def _parse(name: str, text: str) -> Any:
     rule = rule_of(name)
     if isinstance(rule, Items):
         value = _toml_or_word(text)
-        if isinstance(value, list) and not isinstance(rule.rule, Text):
-            return value
-        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        texts = isinstance(rule.rule, Text)
+        if isinstance(value, list) and (not texts or all(isinstance(entry, str) for entry in value)):
             return value
         parts = text.removeprefix("[").removesuffix("]")
         return [_parse_one(rule.rule, part.strip()) for part in parts.split(",")] if parts.strip() else []

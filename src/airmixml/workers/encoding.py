@@ -83,7 +83,7 @@ def _in_blocks(finish: Callable[[Singles], tuple[Singles, int]], features: Singl
     begun, clipped = finish(features[:_ROWS_AT_ONCE])
     if len(features) <= _ROWS_AT_ONCE:
         return begun, clipped
-    found, counts = np.empty((len(features), begun.shape[1]), dtype=np.float32), []
+    found, counts = np.empty((len(features), begun.shape[1]), dtype=np.float32), list[int]()
 
     def work(block: slice) -> None:
         found[block], count = finish(features[block])

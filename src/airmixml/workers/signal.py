@@ -38,7 +38,7 @@ from airmixml.errors import ScenarioError
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
-from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
+from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of
 from airmixml.workers.encoding import declared_bounds
 
 if TYPE_CHECKING:
@@ -153,19 +153,14 @@ class WorkerCost:
 def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     """Return what one sample of ``input_dim`` numbers costs a worker that sends the given signal."""
     encoder = encoder_of(workers)
-    features = encoder.feature_count(workers, input_dim)
-    cost = encoder.cost(workers, input_dim)
-    operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
-    if workers.centre in ("public", "private", "refined"):
-        constant_bytes += FLOAT_BYTES * features
-    if workers.centre != "none":
-        operations += 2 * features
-    if encoder.bounds_norm:
-        operations += 2 * features + 2 * HARD_OPERATION
-    operations += signal.operations
+    features, cost = encoder.feature_count(workers, input_dim), encoder.cost(workers, input_dim)
+    scaling = 2 * input_dim if encoder.scales_inputs else 0
+    centring = 2 * features if workers.centre != "none" else 0
+    bounding = 2 * features + 2 * HARD_OPERATION if encoder.bounds_norm else 0
+    stored_means = features if workers.centre in ("public", "private", "refined") else 0
     return WorkerCost(
-        multiply_accumulates=(2 * input_dim if scales_inputs(workers) else 0) + operations,  # two to scale each input
-        constant_bytes=constant_bytes,
+        multiply_accumulates=scaling + cost.multiply_accumulates + centring + bounding + signal.operations,
+        constant_bytes=cost.constant_bytes + FLOAT_BYTES * stored_means,
         working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
         symbols=signal.symbols,
     )
