@@ -197,10 +197,8 @@ def _check_several_rows(tables: Tables) -> None:
     tables.must(not workers.centre_on_air, "workers.centre", f'must be "none", "own" or "public" for {told}')
     learner = tables.learner
     if getattr(learner.model_kind, "classes_only", False):
-        learns = (
-            f'for {told} and learner.model = "{learner.model}", which learns from it how large the workers\' sums are'
-        )
-        tables.must(workers.constant, "workers.constant", f"must be above 0 {learns}")
+        told += f' and learner.model = "{learner.model}", which learns from it how large the workers\' sums are'
+        tables.must(workers.constant, "workers.constant", f"must be above 0 for {told}")
 
 
 def _check_private_centre(tables: Tables) -> None:
