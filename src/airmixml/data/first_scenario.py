@@ -152,6 +152,7 @@ def first_scenario(
     categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
+    found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
     lines = [
@@ -164,7 +165,11 @@ def first_scenario(
         *(f"    {toml_value(name)}," for name in inputs),
         "]",
         *(_MISSING_EXPLAINED if gaps else ()),
-        *(_class_lines([*columns[labels[0]].texts.elements()], path) if classes else []),
+        *(
+            (*_CLASSES_EXPLAINED, f"classes = {toml_value(found_classes)}  # add those that no row has")
+            if classes
+            else ()
+        ),
         *(_UNLABELLED if classes and columns[labels[0]].missing else ()),
         *_task_lines(task, [known[name] for name in labels if name in known], len(labels)),
         *_BOUNDS_EXPLAINED,
@@ -207,6 +212,10 @@ _BOUNDS_EXPLAINED: Final = (
     "# cost accuracy. Replace LOWER and UPPER, and remove the # in front of the line.",
 )
 _END: Final = ("", "[privacy]", "epsilon = 1.0", "delta = 0.0  # a tenth of 1 / rows")
+_CLASSES_EXPLAINED: Final = (
+    "",
+    "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
+)
 _MISSING_EXPLAINED: Final = (
     'missing = "fill"  # a missing number counts as the middle of its bounds; "indicator" adds an input to say so',
     "# fill = {COLUMN = NUMBER}  # or as a number of your own, column by column",
@@ -218,15 +227,6 @@ _CATEGORIES_EXPLAINED: Final = (
     "# person, and add those that no row has; any other value counts as none of them.",
     "[workers.categories]",
 )
-
-
-def _class_lines(labels: list[str], path: Path) -> list[str]:
-    """Return the declaration of the classes, as found; labels that look like no classes are refused."""
-    return [
-        "",
-        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
-        f"classes = {toml_value(number_classes(labels, str(path))[1])}  # add those that no row has",
-    ]
 
 
 def _task_lines(task: str, known: Sequence[Column], targets: int) -> list[str]:

@@ -11,7 +11,6 @@ import math
 import tomllib
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,9 +84,14 @@ class SubcarrierGrid:
         return self.length / SYMBOLS_PER_SECOND
 
     @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first subcarrier of each cluster."""
+        return tuple(sum(self.widths[:cluster]) for cluster in range(len(self.widths)))
+
+    @property
     def centres_hz(self) -> tuple[float, ...]:
         """Middle of each cluster, from the carrier."""
-        pairs = zip(accumulate(self.widths, initial=0), self.widths, strict=False)
+        pairs = zip(self.firsts, self.widths, strict=True)
         return tuple(self.hertz(first + (width - 1) / 2.0) for first, width in pairs)
 
     def hertz(self, subcarrier: float) -> float:

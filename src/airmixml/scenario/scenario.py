@@ -179,7 +179,10 @@ class Scenario:
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the scenario as TOML, with the meaning of each key on request; it reads back as an equal scenario."""
-        return toml.write_toml(self, {name: getattr(self, name) for name in TABLES}, comments=comments)
+        lines = toml.table_lines(self, comments=comments)[: len(toml.TOP_LEVEL)]
+        for name in TABLES:
+            lines += ["", f"[{name}]", *toml.table_lines(getattr(self, name), comments=comments)]
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "the scenario") -> Scenario:

@@ -194,14 +194,6 @@ def declared(name: str) -> Mapping[str, Any]:
     return next(each.metadata for each in fields(TABLES[table]) if each.name == entry)
 
 
-def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> str:
-    """Write every key of the top level and of the tables; ``comments`` adds what each means."""
-    lines = table_lines(top_level, comments=comments)[: len(TOP_LEVEL)]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *table_lines(table, comments=comments)]
-    return "\n".join(lines) + "\n"
-
-
 def table_lines(table: Any, *, comments: bool = True) -> list[str]:
     """Return a line for each key of a table, with what it means."""
     lines = [(f"{entry.name} = {toml_value(getattr(table, entry.name))}", _meaning(entry)) for entry in fields(table)]
