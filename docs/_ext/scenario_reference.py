@@ -38,7 +38,7 @@ def _rows(table: type[Any], prefix: str) -> list[str]:
     for each in fields(table):
         rule = each.metadata.get("rule") or TOP_LEVEL.get(each.name)
         if rule is not None and (prefix or each.name in TOP_LEVEL):
-            must_be = _LONG_NUMBER.sub(lambda found: f"{int(found[0]):,}", rule.must_be.replace(_NO_LIMIT, ""))
+            must_be = _LONG_NUMBER.sub(lambda found: f"{int(found[0]):,}", rule.must_be().replace(_NO_LIMIT, ""))
             cells = _cell(each.metadata["doc"]), _cell(must_be)
             rows.append(f"| `{prefix}{each.name} = {toml_value(each.default)}` | {' | '.join(cells)} |")
     return rows

@@ -154,7 +154,10 @@ PAYLOADS: Final = Registry(
     "airmixml.payloads",
     "workers.sends",
     base="airmixml.workers.signal.Payload",
-    needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
+    needs=(
+        *("about", "moments", "products", "tabled", "layout"),
+        *("largest_squared_norm", "largest_squared_distance", "vectors"),
+    ),
     made_by="__call__",
     places=places_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"

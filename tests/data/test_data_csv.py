@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.data import RawData, csv_file
+from airmixml.data import RawData, own_file
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -17,7 +17,7 @@ from airmixml.workers import load_dataset
 
 
 def load_csv(path: Path, **keys: Any) -> RawData:
-    return csv_file.load_csv(path, Workers(**keys))
+    return own_file.load_own_file(path, Workers(**keys))
 
 
 def write(folder: Path, content: str | bytes) -> Path:

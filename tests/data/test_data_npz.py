@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.data import RawData, npz_file
+from airmixml.data import RawData, own_file
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -19,7 +19,7 @@ from airmixml.workers import load_dataset
 
 
 def load_npz(path: Path, **keys: Any) -> RawData:
-    return npz_file.load_npz(path, Workers(**keys))
+    return own_file.load_own_file(path, Workers(**keys))
 
 
 TWO_BY_TWO = np.array([[1.0, 2.0], [3.0, 4.0]])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario
-from airmixml.data import Bounded, OneHot, RawData, Signs, csv_file, npz_file
+from airmixml.data import Bounded, OneHot, RawData, Signs, own_file
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
@@ -19,11 +19,11 @@ from airmixml.workers import load_dataset
 
 
 def load_csv(path: Path, **keys: Any) -> RawData:
-    return csv_file.load_csv(path, Workers(**keys))
+    return own_file.load_own_file(path, Workers(**keys))
 
 
 def load_npz(path: Path, **keys: Any) -> RawData:
-    return npz_file.load_npz(path, Workers(**keys))
+    return own_file.load_own_file(path, Workers(**keys))
 
 
 INPUTS = np.arange(8.0).reshape(4, 2)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.data.columns import Column
+from airmixml.data.dataset import Column
 from airmixml.data.first_scenario import first_scenario, parse_declared
 from airmixml.errors import DataError, ScenarioError
 
@@ -110,3 +110,13 @@ def test_few_kinds_of_a_number_and_a_word_are_categories(tmp_path: Path) -> None
     path = tmp_path / "cars.csv"
     path.write_text("doors,floor,ok\n2 doors,1st,a\n4 doors,2nd,b\n2 doors,3rd,a\n")
     assert "categories found in the rows of 'doors', 'floor': check them" in first_scenario(path).notes
+
+
+def test_names_that_are_numbers_are_noted_without_saying_them(tmp_path: Path) -> None:
+    path = tmp_path / "headless.csv"
+    path.write_text("5.1,3.5,setosa\n4.9,3.0,setosa\n7.0,3.2,versicolor\n")
+    (note,) = (each for each in first_scenario(path).notes if "header row" in each)
+    assert "5.1" not in note
+    path.write_text("5.1,3.5\n4.9,3.0\n")
+    with pytest.raises(DataError, match="row 1 has numbers where the names of columns must be"):
+        first_scenario(path)

@@ -36,7 +36,7 @@ def predict_command(
     """
     if out is not None and not force and out.exists():
         raise DataError(f"{out}: exists already; choose another --out, or --force to replace it")
-    from airmixml.data.rows import read_rows
+    from airmixml.data.own_file import read_rows
     from airmixml.runs import load_model
 
     model = load_model(run)

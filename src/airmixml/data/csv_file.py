@@ -1,32 +1,74 @@
-"""Tables in CSV files with a header row; a user's own samples in one: inputs, labels, and who holds each row."""
+"""Tables in CSV files with a header row, and the numbers that a worker makes of the texts in their input columns.
+
+A number is one feature. A category is one feature for each declared value, of which at most one is 1. What stands in
+for a missing value is declared too: nothing here is measured on rows.
+"""
 
 import csv
 import math
+import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.data.columns import THOUSANDS, Column, declared_columns, is_missing, plain_number
-from airmixml.data.dataset import RawData
-from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
-from airmixml.errors import DataError, private
+from airmixml.data.dataset import Column, declare_bounds
+from airmixml.errors import DataError, ScenarioError, private
 from airmixml.files import open_lines, open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, reason, shown
 
-_ADVICE = (
-    "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "
-    "the others in workers.feature_columns"
-)
 _SEPARATORS = (",", ";", "\t", "|")
+_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
+_SPACES: Final = " '\u2019\u00a0\u202f"  # what separates thousands besides the other mark
+_THOUSANDS: Final = frozenset(_SPACES + ",")  # characters of a number that Python does not read as it is written
+_MARKS: Final = {"point": (".", ","), "comma": (",", ".")}
+_GROUPED: Final = {
+    name: re.compile(rf"[+-]?\d{{1,3}}(?:[{_SPACES}{other}]\d{{3}})+(?:\{mark}\d*)?")
+    for name, (mark, other) in _MARKS.items()
+}
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a text says that there is no value."""
+    return text.strip().lower() in _MISSING
+
+
+def plain_number(text: str, decimal: str) -> str:
+    """Return a number as Python writes it: without marks between thousands, with a decimal point."""
+    text = text.strip()
+    mark, other = _MARKS[decimal]
+    if _GROUPED[decimal].fullmatch(text):
+        text = re.sub(rf"[{_SPACES}{other}]", "", text)
+    elif other in text:
+        return ""  # 1.5 where a comma is the decimal mark, or 1,5 where a point is
+    return text.replace(mark, ".")
+
+
+def declared_columns(workers: Workers, names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the input columns of these names as the scenario declares them; empty where all are plain numbers."""
+    categories, fills = dict(workers.categories), dict(workers.fill)
+    if not categories and workers.missing == "refuse":
+        return ()
+    for key, declared in (("categories", categories), ("fill", fills)):
+        for name in declared:
+            if name not in names:
+                near = did_you_mean(name, [shown(each) for each in names])
+                raise ScenarioError(f"workers.{key}: {shown(name)} is none of the input columns{near}")
+    columns = [Column(name=name, categories=found) for name, found in categories.items()]
+    if numbers := [name for name in names if name not in categories]:
+        given, what = (workers.input_lower, workers.input_upper), "column of numbers"
+        bounds = declare_bounds(*given, count=len(numbers), columns=numbers, what=what)
+        for name, lower, upper in zip(numbers, *(each.tolist() for each in bounds), strict=True):
+            fill = None if workers.missing == "refuse" else fills.get(name, (lower + upper) / 2.0)
+            indicator = workers.missing == "indicator"
+            columns.append(Column(name=name, lower=lower, upper=upper, fill=fill, indicator=indicator))
+    return tuple(sorted(columns, key=lambda column: names.index(column.name)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +111,7 @@ class CsvFile:
             yield number, row
 
     def read(self, columns: Sequence[Column], texts: Sequence[str], *, advice: str, decimal: str = "point") -> CsvTable:
-        """Read the features of input columns, and other columns as texts.
-
-        ``advice`` says what to do about an input that is no number, ``decimal`` which decimal mark numbers have.
-        """
+        """Read inputs as features, other columns as texts; ``advice`` is for an input that is no number."""
         numbers = [column for column in columns if not column.categories]
         places = [self.names.index(column.name) for column in numbers]
         as_texts = (*texts, *(column.name for column in columns if column.categories))
@@ -142,70 +181,6 @@ def find_column(name: str, names: Sequence[str], path: Path, key: str) -> str:
     return name.strip()
 
 
-def load_csv(path: Path, workers: Workers) -> RawData:
-    """Read the inputs and labels that a scenario declares; by default all columns but labels and worker are inputs."""
-    with open_table(path, "workers.dataset must name a CSV file") as file:
-
-        def find(key: str, *names: str) -> list[str]:
-            return [find_column(name, file.names, path, f"workers.{key}") for name in names if name]
-
-        several = len(workers.label_columns) > 1
-        labels = find(
-            "label_columns" if several else "label_column", *(workers.label_columns or [workers.label_column])
-        )
-        worker = find("worker_column", workers.worker_column)
-        features = find("feature_columns", *workers.feature_columns)
-        features = features or [name for name in file.names if name not in (*labels, *worker)]
-        _check_roles(features, [*labels, *worker], file)
-        columns = declared_columns(workers, features)
-        wanted = columns or [Column(name=name) for name in features]
-        table = file.read(wanted, [*labels, *worker], advice=_ADVICE, decimal=workers.decimal)
-    known: dict[str, Any] = {"inputs": table.inputs, "columns": columns}
-    known["feature_names"] = tuple(chain(*(column.features for column in wanted)))
-    if columns:
-        bounds = zip(*(column.bounds for column in columns), strict=True)
-        known["lower"], known["upper"] = (tuple(chain(*each)) for each in bounds)
-    if workers.task == "classification":
-        declared = DeclaredClasses.of(workers)  # a missing label is one that is not among them
-        classes = [text.strip() for text in table.texts[labels[0]]] if declared else table.filled(labels[0], "label")
-        known["labels"], known["class_names"] = number_classes(classes, str(path), declared)
-    else:
-        outputs = np.stack([_outputs(table, name, workers) for name in labels], axis=1)
-        known["labels"], known["class_names"] = check_outputs(outputs, workers.task, str(path)), tuple(labels)
-    if worker:
-        known["holders"], known["holder_names"] = number_holders(table.filled(worker[0], "worker"), str(path))
-    return RawData(name=path.name, **known)
-
-
-def _check_roles(features: Sequence[str], others: Sequence[str], file: CsvFile) -> None:
-    """Refuse columns that are two things at once, or have no name."""
-    if not features:
-        label = shown(others[0])
-        raise DataError(f"{file.path}: the only column is the label {label}; add at least one input column")
-    named = [*others, *features]
-    for name in named:
-        if named.count(name) > 1:
-            raise DataError(f"{file.path}: column {shown(name)} is named twice in [workers]; name each column once")
-        if not name:
-            mend = "name it, or list the inputs in workers.feature_columns"
-            raise DataError(f"{file.path}: row 1, column {file.names.index(name) + 1} has no name; {mend}")
-
-
-def _outputs(table: CsvTable, name: str, workers: Workers) -> Doubles:
-    """Return the targets of a column, or 0 and 1 for its labels; rows."""
-    read: Callable[[Sequence[str]], list[float] | None] = partial(finite_numbers, decimal=workers.decimal)
-    wanted = "a finite number"
-    if workers.task != "regression":
-        read, wanted = read_yes_and_no, "0 or 1, or yes or no"
-    texts = table.filled(name, "label")
-    numbers = read(texts)
-    if numbers is None:
-        row = next(row for row, text in enumerate(texts) if read([text]) is None)
-        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{workers.task}" needs it'
-        raise DataError(f"{table.where(row, name)}: {value} is not {wanted}, {task_needs}; correct it")
-    return np.asarray(numbers, dtype=np.float64)
-
-
 def _dialect_of(path: Path) -> tuple[str, str]:
     """Return the encoding of a table by its bytes, and its separator, the one that gives most columns."""
     encoding = "utf-8-sig"
@@ -254,7 +229,7 @@ def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
 def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] | None:
     """Return the texts as finite numbers, or None if one of them is not; the decimal mark is a point or a comma."""
     joined = "".join(texts)
-    if decimal == "comma" or not THOUSANDS.isdisjoint(joined):
+    if decimal == "comma" or not _THOUSANDS.isdisjoint(joined):
         texts = [plain_number(text, decimal) for text in texts]
     if "_" in joined:  # Python reads 1_000 as a number, nobody else does
         return None
@@ -262,10 +237,7 @@ def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] 
         numbers = list(map(float, texts))
     except ValueError:
         return None
-    # The sum is finite if all are; the second look is for large numbers whose sum overflows.
-    if math.isfinite(sum(numbers)) or all(math.isfinite(number) for number in numbers):
-        return numbers
-    return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def _where(path: Path, row_number: int, column: str) -> str:

@@ -1,12 +1,10 @@
 """What a data set is as it is read and once workers can send it: inputs scaled to [0, 1] by the declared bounds."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +17,42 @@ from airmixml.registries import DATASETS
 from airmixml.scenario.tables import OWN_FILES
 from airmixml.wording import shown
 
-if TYPE_CHECKING:
-    from airmixml.data.columns import Column
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """An input column: a number within bounds, or one of some categories."""
+
+    name: str
+    lower: float = 0.0
+    upper: float = 1.0
+    categories: tuple[str, ...] = ()  # all that count; any other text counts as none of them
+    fill: float | None = None  # what a missing number counts as; None: it is refused
+    indicator: bool = False  # whether a second feature says that the number is missing
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the numbers made of it are called."""
+        if self.categories:
+            return tuple(f"{self.name} = {each}" for each in self.categories)
+        return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
+
+    @property
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Lower and upper bound of each of its features."""
+        more = len(self.features) - 1
+        return [self.lower, *[0.0] * more], [self.upper, *[1.0] * more]
+
+    def of_texts(self, texts: Sequence[str]) -> Doubles:
+        """Return the features of a category; rows x categories."""
+        place = {category.casefold(): number for number, category in enumerate(self.categories)}
+        numbers = np.array([place.get(text.strip().casefold(), -1) for text in texts], dtype=np.int64)
+        return np.asarray(numbers[:, None] == np.arange(len(self.categories)), dtype=np.float64)
+
+    def of_numbers(self, numbers: Doubles) -> Doubles:
+        """Return the features of a number, NaN where it is missing (shape rows); rows x features."""
+        missing = np.isnan(numbers)
+        parts = [np.where(missing, self.fill, numbers)] if self.fill is not None else [numbers]
+        return np.stack([*parts, missing.astype(np.float64)] if self.indicator else parts, axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +221,7 @@ class DataSet:
 
 
 _MOST: Final = 0.5
+_MOST_NAMED: Final = 5
 INPUT_KEYS: Final = ("workers.input_lower", "workers.input_upper")
 TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
@@ -209,9 +242,11 @@ def declare_bounds(
     given = dict(zip(names, (lower, upper), strict=True))
     missing = [name for name, values in given.items() if len(values) == 0]
     if len(missing) == 2 and columns:
-        from airmixml.data.columns import bounds_lacking  # here: columns need all of a scenario
-
-        raise DataError(bounds_lacking(columns))
+        named = ", ".join(map(shown, columns[:_MOST_NAMED])) + (", ..." if len(columns) > _MOST_NAMED else "")
+        raise DataError(
+            f"[workers.bounds] lacks {named}: write a line {shown(columns[0])} = [LOWER, UPPER] for each, there or in "
+            "a file for --bounds, with what you know beforehand; bounds measured on private samples would leak them"
+        )
     if missing:
         raise DataError(
             f"{' and '.join(missing)}: must be declared, one value for all {what}s or one for each of the {count}; "

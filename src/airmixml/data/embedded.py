@@ -18,16 +18,9 @@ import numpy as np
 
 from airmixml.arrays import Shape, Singles
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.progress import Progress, silent
 
 
-def _read_file(
-    name: str,
-    skipped_lines: int,
-    class_names: tuple[str, ...],
-    _data_dir: Path | None = None,
-    _progress: Progress = silent,
-) -> RawData:
+def _read_file(name: str, skipped_lines: int, class_names: tuple[str, ...], *_where: object) -> RawData:
     """Return the samples in a file of scikit-learn, which takes longer to import than an Iris run takes."""
     found = find_spec("sklearn")
     folder = Path(found.origin).parent / "datasets" / "data" if found and found.origin else Path()
@@ -41,7 +34,7 @@ load_iris: Final = partial(_read_file, "iris.csv", 1, ("setosa", "versicolor", "
 load_digits: Final = partial(_read_file, "digits.csv.gz", 0, tuple("0123456789"))
 
 
-def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
+def load_embedded(name: str, *_where: object) -> RawData:
     """Return the samples of a data set that scikit-learn loads under that name; of diabetes in their own units."""
     # Imported here: scikit-learn takes a second to import, and most commands never need it.
     from sklearn import datasets

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.columns import Column, is_missing
-from airmixml.data.csv_file import find_column, finite_numbers, open_table
+from airmixml.data.csv_file import find_column, finite_numbers, is_missing, open_table
+from airmixml.data.dataset import Column
 from airmixml.data.labels import number_classes
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
@@ -118,15 +118,7 @@ def first_scenario(
     person: str = "",
     declared: Sequence[Column] = (),
 ) -> FirstScenario:
-    """Return a commented scenario for the file.
-
-    Args:
-        path: the file.
-        labels: columns to learn; where none, one of a usual name, or the last.
-        task: what to learn.
-        person: the column that says who a row is of.
-        declared: what the user knows of columns beforehand.
-    """
+    """Return a commented scenario for the file and the label named, ``person`` saying who a row is of."""
     if path.suffix.lower() not in SEPARATED:
         raise DataError(
             f"{path}: must be a .csv or .tsv file; for arrays use --preset private-table (or private-images) with "
@@ -160,7 +152,9 @@ def first_scenario(
     categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
+    found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
+    bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
     lines = [
         *_beginning(path),
         *(['decimal = "comma"'] if decimal == "comma" else []),
@@ -171,12 +165,19 @@ def first_scenario(
         *(f"    {toml_value(name)}," for name in inputs),
         "]",
         *(_MISSING_EXPLAINED if gaps else ()),
-        *(_class_lines([*columns[labels[0]].texts.elements()], path) if classes else []),
+        *(
+            (*_CLASSES_EXPLAINED, f"classes = {toml_value(found_classes)}  # add those that no row has")
+            if classes
+            else ()
+        ),
         *(_UNLABELLED if classes and columns[labels[0]].missing else ()),
         *_task_lines(task, [known[name] for name in labels if name in known], len(labels)),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
-        *(_bound_line(name, known.get(name)) for name in numbers),
+        *(
+            f"{'' if name in bounds else '# '}{toml_value(name)} = {bounds.get(name, '[LOWER, UPPER]')}"
+            for name in numbers
+        ),
         *(_CATEGORIES_EXPLAINED if categories else ()),
         *(f"{toml_value(name)} = {toml_value(each)}" for name, each in categories.items()),
     ]
@@ -185,6 +186,10 @@ def first_scenario(
     notes += [f"categories found in the rows of {', '.join(map(shown, found))}: check them"] if found else []
     filled = "they count as the middle of the bounds"
     notes += [f"missing numbers in {', '.join(map(shown, gaps))}: {filled}"] if gaps else []
+    if any(finite_numbers([name]) is not None for name in names):
+        notes.append(
+            "row 1 names columns by numbers: if it is a row of data, put a header row above it and start again"
+        )
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
 
 
@@ -207,6 +212,10 @@ _BOUNDS_EXPLAINED: Final = (
     "# cost accuracy. Replace LOWER and UPPER, and remove the # in front of the line.",
 )
 _END: Final = ("", "[privacy]", "epsilon = 1.0", "delta = 0.0  # a tenth of 1 / rows")
+_CLASSES_EXPLAINED: Final = (
+    "",
+    "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
+)
 _MISSING_EXPLAINED: Final = (
     'missing = "fill"  # a missing number counts as the middle of its bounds; "indicator" adds an input to say so',
     "# fill = {COLUMN = NUMBER}  # or as a number of your own, column by column",
@@ -220,15 +229,6 @@ _CATEGORIES_EXPLAINED: Final = (
 )
 
 
-def _class_lines(labels: list[str], path: Path) -> list[str]:
-    """Return the declaration of the classes, as found; labels that look like no classes are refused."""
-    return [
-        "",
-        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
-        f"classes = {toml_value(number_classes(labels, str(path))[1])}  # add those that no row has",
-    ]
-
-
 def _task_lines(task: str, known: Sequence[Column], targets: int) -> list[str]:
     """Return the task where it is not classification; of a regression the bounds of its targets too."""
     if task != "regression":
@@ -238,7 +238,3 @@ def _task_lines(task: str, known: Sequence[Column], targets: int) -> list[str]:
         mark, (lower, upper) = "", map(toml_value, zip(*((each.lower, each.upper) for each in known), strict=True))
     explained = "# public bounds of what is learnt, likewise"
     return ['task = "regression"', f"{mark}target_lower = {lower}  {explained}", f"{mark}target_upper = {upper}"]
-
-
-def _bound_line(name: str, known: Column | None) -> str:
-    return f"{toml_value(name)} = [{known.lower}, {known.upper}]" if known else f"# {toml_value(name)} = [LOWER, UPPER]"

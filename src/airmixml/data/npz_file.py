@@ -1,4 +1,8 @@
-"""A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
+"""NumPy NPZ files with the array ``inputs``, others beside it and, where axes mean something else, ``layout``.
+
+Inputs are samples x features, samples x height x width, or samples x channels x height x width; the text ``layout`` may
+be "channels x time", or "height x width x channels".
+"""
 
 import zipfile
 from collections.abc import Iterator
@@ -11,12 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape
-from airmixml.data.dataset import RawData
-from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import DataError, private
 from airmixml.files import open_regular
-from airmixml.scenario import Workers
 from airmixml.wording import reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
@@ -24,44 +25,6 @@ _IMAGES, _COLOUR, _SERIES = "height x width", "channels x height x width", "chan
 _COLOUR_LAST = "height x width x channels"
 _LAYOUTS = {1: ("features",), 2: (_IMAGES, _SERIES), 3: (_COLOUR, _COLOUR_LAST)}
 _MOST_COLOURS = 4
-
-
-def load_npz(path: Path, workers: Workers) -> RawData:
-    """Read ``inputs``, ``labels`` (samples) and, where it is there, ``layout``.
-
-    Inputs are samples x features, samples x height x width, or samples x channels x height x width. The text ``layout``
-    says where the axes after the first mean something else: "channels x time", or "height x width x channels". Labels
-    of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``workers.worker_column`` names the
-    array that says who holds each sample.
-    """
-    task, worker_array, declared = workers.task, workers.worker_column, DeclaredClasses.of(workers)
-    others = ("labels", worker_array) if worker_array else ("labels",)
-    inputs, image_shape, arrays = read_arrays(path, others)
-    labels, samples = arrays["labels"], (len(inputs),)
-    if labels.shape[:1] != samples or labels.ndim > (1 if task == "classification" else 2):
-        several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
-        several += 'several may hold use workers.task = "multi-label")'
-        wanted = several if task == "classification" else "one row of targets or labels per row of inputs"
-        raise DataError(f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(samples)}, {wanted}")
-    known: dict[str, Any] = {}
-    if worker_array:
-        holders = arrays[worker_array]
-        if holders.shape != samples:
-            raise DataError(f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(samples)}")
-        known["holders"], known["holder_names"] = number_holders(holders, str(path))
-    if inputs.dtype == np.uint8:  # bytes are from 0 to 255, as everybody knows
-        known["lower"], known["upper"] = (0.0,), (255.0,)
-    if task == "classification":
-        texts = label_texts(labels, path, missing=declared is not None)
-        known["labels"], known["class_names"] = number_classes(texts, str(path), declared)
-    else:
-        if labels.dtype.kind not in "biuf":
-            raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for task {task}")
-        outputs = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
-        word = "target" if task == "regression" else "label"
-        known["labels"] = outputs
-        known["class_names"] = tuple(f"{word} {number + 1}" for number in range(outputs.shape[1]))
-    return RawData(name=path.name, inputs=inputs, image_shape=image_shape, **known)
 
 
 def read_arrays(
@@ -128,14 +91,10 @@ def _opened(path: Path, key: str) -> Iterator[Any]:
         raise DataError(f"{path}: broken ({reason(problem)}); {_HOW_TO_SAVE}") from None
 
 
-def _no_array(archive: Any, name: str, path: Path) -> DataError:
-    there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
-    return DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
-
-
 def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     if name not in archive:
-        raise _no_array(archive, name, path)
+        there = ", ".join(str(other) for other in list(archive)[:10]) or "none"
+        raise DataError(f"{path}: has no array {name!r} (it has: {shown(there)}); {_HOW_TO_SAVE}")
     unpacked, available = sum(each.file_size for each in archive.zip.infolist()), physical_memory_bytes()
     if unpacked > available:
         raise DataError(f"{path}: takes {unpacked / 1e9:.3g} GB of memory and there are {available / 1e9:.3g} GB")

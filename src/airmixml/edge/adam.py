@@ -48,19 +48,12 @@ class Adam:
         values = sum(parameter.numel() for parameter in self.parameters)
         on_gpu = any(parameter.is_cuda for parameter in self.parameters)
         self._piece = max(_SMALLEST_PIECE, -(-values // (4 * _PIECES)) * 4) if on_gpu else max(values, 1)
-        self._moved = [
-            self._pieces(each)
-            for each in (
-                [parameter.detach() for parameter in self.parameters],
-                [moments["exp_avg"] for moments in self.moments],
-                [moments["exp_avg_sq"] for moments in self.moments],
-            )
-        ]
-        self._steps = [moments["step"] for moments in self.moments]
+        means, squares, self._steps = (
+            [each[name] for each in self.moments] for name in ("exp_avg", "exp_avg_sq", "step")
+        )
+        self._moved = [self._pieces(each) for each in ([each.detach() for each in self.parameters], means, squares)]
         self._step_of_piece = [
-            step
-            for step, parameter in zip(self._steps, self.parameters, strict=True)
-            for _ in range(len(self._pieces([parameter.detach()])))
+            step for step, mean in zip(self._steps, means, strict=True) for _ in self._pieces([mean])
         ]
 
     def _pieces(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -34,6 +34,8 @@ _SOFTEST: Final = 1e-3
 
 Spectrum = tuple[torch.Tensor, torch.Tensor]
 """Eigenvalues (d) and eigenvectors (d x d) of a symmetric matrix."""
+Solution = tuple[torch.Tensor, torch.Tensor]
+"""Weights (features x outputs) and biases (outputs) of a linear model, float64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,15 @@ class ReceivedMoments:
     signed: bool = False  # whether labels are targets or signs, not one-hot vectors, whose numbers add up to 1
     cross_deviation: float = 0.0  # of the noise on each number of ``cross``
 
+    @property
+    def class_shares(self) -> torch.Tensor:
+        """Share of each class, by the moment of labels with the constant, or by label mixtures; else all are equal."""
+        if self.constant:
+            return self.cross[-1] / self.constant
+        return (
+            self.label_mean if self.label_mean.any() else torch.full_like(self.label_mean, 1.0 / len(self.label_mean))
+        )
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues and eigenvectors of ``second``, which take longest; computed once."""
@@ -66,11 +77,7 @@ class ReceivedMoments:
 
 
 class MomentsCollector:
-    """Adds up slots in memory that does not grow with them, and makes moments of the sums.
-
-    ``constant`` is what workers append to their input, if they do; ``squared_norm`` that of all inputs, if they have
-    one.
-    """
+    """Adds up slots in memory that does not grow with them; inputs may share a last number, and a squared norm."""
 
     def __init__(self, signal: Signal, *, constant: float = 0.0, squared_norm: float = 0.0) -> None:
         self._signal, self._constant, self._squared_norm, self._slots = signal, constant, squared_norm, 0
@@ -100,10 +107,8 @@ class MomentsCollector:
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
         """
         size, classes, symbols = self._signal.features, self._signal.classes, self._signal.input_symbols
-        second, cross = (
-            unpack_symmetric(mean[..., :symbols], size),
-            mean[..., symbols:].reshape(*mean.shape[:-1], size, classes),
-        )
+        second = unpack_symmetric(mean[..., :symbols], size)
+        cross = mean[..., symbols:].reshape(*mean.shape[:-1], size, classes)
         if (self._signal.bits or self._signal.several_rows) and self._constant:
             softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer
@@ -177,9 +182,9 @@ def one_hot_moments(
     return known, centred + (known[..., -1] / constant / classes)[..., None]
 
 
-def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return weights (d x classes) and biases (classes) of the linear classifier, in float64."""
-    solved: tuple[torch.Tensor, torch.Tensor] = LEARNERS.make(learner.model).solve(learner, moments)
+def solve(learner: Learner, moments: ReceivedMoments) -> Solution:
+    """Return the linear model of the scenario's learner."""
+    solved: Solution = LEARNERS.make(learner.model).solve(learner, moments)
     if learner.model not in LEARNERS.own:
         wanted = (moments.cross.shape, (*moments.cross.shape[:-2], moments.cross.shape[-1]))
         shapes = tuple(getattr(each, "shape", None) for each in solved) if isinstance(solved, tuple) else ()
@@ -193,7 +198,7 @@ def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
     return solved
 
 
-def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
+def ridge(learner: Learner, moments: ReceivedMoments) -> Solution:
     """Least squares from inputs to labels."""
     # Of one-hot labels, which add up to 1, only differences matter.
     cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=-1, keepdim=True)
@@ -202,18 +207,9 @@ def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
     return weights, moments.label_mean - moments.input_mean @ weights
 
 
-def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Linear discriminants: classes as Gaussian clouds of one shape around their own means.
-
-    Class shares come from the moment of labels with the constant, or from label mixtures; else they are equal.
-    """
-    classes = moments.cross.shape[1]
-    if moments.constant:
-        shares = (moments.cross[-1] / moments.constant).clamp(min=_RAREST_CLASS / classes)
-    elif moments.label_mean.any():
-        shares = moments.label_mean.clamp(min=_RAREST_CLASS / classes)
-    else:
-        shares = torch.full((classes,), 1.0 / classes, dtype=moments.cross.dtype, device=moments.cross.device)
+def lda(learner: Learner, moments: ReceivedMoments) -> Solution:
+    """Linear discriminants: classes as Gaussian clouds of one shape around their own means."""
+    shares = moments.class_shares.clamp(min=_RAREST_CLASS / moments.cross.shape[1])
     kept = len(moments.cross) - (1 if moments.constant else 0)
     means = moments.cross[:kept] / shares
     within = moments.second[:kept, :kept] - (means * shares) @ means.T
@@ -268,12 +264,6 @@ def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:
     return nn.Sequential(layer)
 
 
-Solution = tuple[torch.Tensor, torch.Tensor]
-"""Weights (features x outputs) and biases (outputs) of a linear model, float64."""
-
-
-# --- Scores of least squares as probabilities -------------------------------------------------------------------------
-
 _CAUTION: Final = 2.0  # deviations of the noise in V
 _LEAST_WITHIN: Final = 0.15
 _PROBES: Final = 4
@@ -292,8 +282,6 @@ def probability_factor(
     learner: Learner, weights: torch.Tensor, biases: torch.Tensor, moments: ReceivedMoments
 ) -> float:
     """Return the factor of all scores of what the learner solved, so that their softmax gives probabilities.
-
-    Weights are d x classes, biases classes.
 
     Least squares gives scores near 0 and 1, whose softmax hardly tells classes apart. They are multiplied by the
     one factor that makes their softmax most likely under what the moments imply: classes as Gaussian clouds of one
@@ -359,19 +347,9 @@ def _root(within: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
 def score_clouds(
     weights: torch.Tensor, biases: torch.Tensor, moments: ReceivedMoments
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return shares of the classes (classes), mean scores of each (classes x classes), and the scores' covariance.
-
-    What moments do not tell is assumed: without a constant and label means, that classes are equally frequent.
-    """
-    cross, classes = moments.cross.cpu(), moments.cross.shape[1]
-    weights, biases, label_mean = weights.cpu(), biases.cpu(), moments.label_mean.cpu()
-    if moments.constant:
-        shares = cross[-1] / moments.constant
-    elif label_mean.any():
-        shares = label_mean
-    else:
-        shares = torch.ones(classes, dtype=cross.dtype)
-    shares = shares.clamp(min=_RAREST_SHARE / classes)
+    """Return shares of the classes (classes), mean scores of each (classes x classes), and the scores' covariance."""
+    cross, weights, biases = moments.cross.cpu(), weights.cpu(), biases.cpu()
+    shares = moments.class_shares.cpu().clamp(min=_RAREST_SHARE / moments.cross.shape[1])
     shares = shares / shares.sum()
     apart = weights.T @ (cross / shares)  # scores x classes, from where the moments are taken
     means = apart.T + (weights.T @ moments.input_mean.cpu() + biases)

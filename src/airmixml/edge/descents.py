@@ -18,7 +18,6 @@ import torch
 from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.errors import ScenarioError
 from airmixml.radio.transmission import RoundsOnAir
-from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.score_links import ScoreLink
 from airmixml.workers.payloads import Broadcast
@@ -27,6 +26,8 @@ _ADAM_FLOOR: Final = 1e-8
 _STEPS: Final = 24.0
 _NEWTON_STEPS: Final = 8.0
 _STEPS_PER_ROUND: Final = 10.0
+_TEMPERATURE: Final = 4.0
+_OF_DISCRIMINANTS: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,12 +121,10 @@ class AdamDescent(Stepping):
         self.weights = self.weights - learner.learning_rate * mean / (square.sqrt() + _ADAM_FLOOR)
 
 
-_TEMPERATURE: Final = 4.0
-_OF_DISCRIMINANTS: Final = 0.5
+Send = Callable[[Broadcast], tuple[torch.Tensor, float] | None]
+"""One round: from what is broadcast to the mean clipped gradient, features x outputs, and the deviation of its noise.
 
-
-Send = Callable[[Broadcast], tuple[torch.Tensor, float]]
-"""One round: from what is broadcast to the mean clipped gradient, features x outputs, and the deviation of its noise"""
+None: there is no further one so far."""
 
 
 def run_rounds(
@@ -157,10 +156,13 @@ def descend(
         factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(biases.shape[-1])
         weights, biases = factor * weights, factor * biases
     start = Start(weights=weights, biases=biases, norm=norm, link=link, moments=moments)
-    descent: Stepping = DESCENTS.load(learner.descent)(learner, start)
+    descent: Stepping = learner.descent_kind(learner, start)
     yield _checked(descent, biases, learner)
     for _ in range(rounds):
-        descent.receive(*send(descent.broadcast()))
+        received = send(descent.broadcast())
+        if received is None:
+            return
+        descent.receive(*received)
         yield _checked(descent, biases, learner)
 
 
@@ -181,6 +183,6 @@ def _temperature(learner: Learner, moments: ReceivedMoments, norm: float) -> flo
     Discriminants are logits, but those of noisy moments are far too certain for rounds to move: half of them, less as
     the noise in all directions together exceeds what inputs have.
     """
-    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+    if not getattr(learner.model_kind, "gives_probabilities", False):
         return _TEMPERATURE
     return _OF_DISCRIMINANTS / max(1.0, moments.noise_edge * len(moments.cross) / norm**2)

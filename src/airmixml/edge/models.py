@@ -4,7 +4,6 @@ Quality on the clean test set is by the task: shares that are right, or errors i
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,11 +84,7 @@ class TrainingHistory:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""
-        scored = self.test_accuracy or self.test_score
-        columns: dict[str, Sequence[Any]] = {
-            "training_loss": self.loss,
-            f"test_{self.score_name}": scored,
-        }
+        columns = {"training_loss": self.loss, f"test_{self.score_name}": self.test_accuracy or self.test_score}
         present = {name: values for name, values in columns.items() if values}
         steps, first = max(map(len, present.values()), default=0), 0 if self.in_rounds else 1
         step = "round" if self.in_rounds else "epoch"

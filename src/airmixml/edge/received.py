@@ -5,8 +5,7 @@ functions (``training``).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.data import DataSet
-from airmixml.edge.closed_form import Solution
-from airmixml.edge.descents import descend
+from airmixml.edge.descents import Send, descend
 from airmixml.edge.fitting import train_model
 from airmixml.edge.models import TrainedModel, build_model
 from airmixml.edge.training import collector_for, last_of, score_solved, solve_sums
@@ -34,10 +32,6 @@ class Received(NamedTuple):
     mean: NDArray[np.floating]  # of the vectors of those who are in the sum, as they send them; symbols
     noise_variance: float  # on each of its numbers
     present: float  # how many are in the sum; of unequal shares q, 1 / sum q^2
-
-
-class _NoFurtherRound(Exception):
-    """The model stays as it is."""
 
 
 def learn_from(
@@ -64,7 +58,7 @@ def learn_from(
     if workers.sends == "gradients":
         zeros = torch.zeros((dataset.input_dim, dataset.label_dim), dtype=torch.float64)
         models = descend(scenario, send, scenario.radio.slots, (zeros, zeros[0].clone()))
-        return learned(last_of(_until_now(models), dataset))
+        return learned(last_of(models, dataset))
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     means = [_symbols(each, signal, f"slot {number}").float()[None] for number, each in enumerate(slots)]
     parts = [(mean[:, : signal.input_symbols], mean[:, signal.input_symbols :] / signal.label_weight) for mean in means]
@@ -79,33 +73,25 @@ def learn_from(
     share = scenario.radio.schedule_kind.varying_share(square_share, scenario.radio.scheduled, workers.count)
     solved, moments = solve_sums(scenario, collector, variance, share)
     if learner.rounds:
-        return learned(last_of(_until_now(descend(scenario, send, learner.rounds, solved, moments)), dataset))
+        return learned(last_of(descend(scenario, send, learner.rounds, solved, moments), dataset))
     return score_solved(learner, dataset, solved, moments), None
 
 
-def _sender(
-    scenario: Scenario, dataset: DataSet, received: Sequence[Received], told: list[Broadcast]
-) -> Callable[[Broadcast], tuple[torch.Tensor, float]]:
+def _sender(scenario: Scenario, dataset: DataSet, received: Sequence[Received], told: list[Broadcast]) -> Send:
     """Return what gives the mean clipped gradient of one round after the other, and the deviation of its noise."""
     workers = replace(scenario.workers, sends="gradients")
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     largest = math.sqrt(signal.largest_squared_norm(declared_bounds(workers, dataset.input_dim)[0]))
 
-    def send(broadcast: Broadcast) -> tuple[torch.Tensor, float]:
+    def send(broadcast: Broadcast) -> tuple[torch.Tensor, float] | None:
         number, unit = len(told), gradient_unit(largest, broadcast.clip)
         told.append(broadcast)
         if number == len(received):
-            raise _NoFurtherRound
+            return None
         symbols = _symbols(received[number], signal, f"round {number}")
         return as_gradient(signal, symbols) / unit, math.sqrt(received[number].noise_variance) / unit
 
     return send
-
-
-def _until_now(solutions: Iterator[Solution]) -> Iterator[Solution]:
-    """Yield models until there is no further round."""
-    with suppress(_NoFurtherRound):
-        yield from solutions
 
 
 def _symbols(received: Received, signal: Signal, which: str) -> torch.Tensor:

@@ -63,7 +63,7 @@ class _OverPatches(torch.autograd.Function):
         matrix = matrix.expand(-1, pool * pool * apart, -1, -1).reshape(len(patches), -1, filters)
         outputs = torch.bmm(patches.transpose(1, 2), matrix)
         outputs = outputs.view(networks, pool * pool, rows, columns, batch, filters)
-        highest = _pooled(outputs.unbind(1))
+        highest = reduce(torch.maximum, outputs.unbind(1))
         values = torch.relu(highest + bias.view(networks, 1, 1, 1, filters))
         ctx.save_for_backward(patches, matrix, outputs, highest, values)
         ctx.image_shape, ctx.weight_shape, ctx.pool, ctx.apart = images.shape, weight.shape, pool, apart
@@ -116,7 +116,7 @@ class _OverTiles(torch.autograd.Function):
         outputs = torch.mm(to_outputs, torch.bmm(at_points, kernels).view(reach**2, -1))
         in_tile = _TILE // pool
         outputs = outputs.view(in_tile, pool, in_tile, pool, networks, down, right, batch, filters)
-        highest = _pooled(_places(outputs))
+        highest = reduce(torch.maximum, _places(outputs))
         values = torch.relu(highest + bias.view(networks, 1, 1, 1, filters))
         ctx.save_for_backward(at_points, kernels, outputs, highest, values)
         ctx.image_shape, ctx.weight_shape = images.shape, weight.shape
@@ -177,10 +177,6 @@ def _places(outputs: torch.Tensor) -> list[torch.Tensor]:
     """Return the outputs of each place in their pool, row by row: pools of a tile (rows, columns) x all else."""
     pool = outputs.shape[1]
     return [outputs[:, row, :, column] for row, column in product(range(pool), repeat=2)]
-
-
-def _pooled(places: Sequence[torch.Tensor]) -> torch.Tensor:
-    return reduce(torch.maximum, places)
 
 
 def _rectified(gradient: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

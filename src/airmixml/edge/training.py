@@ -6,12 +6,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import (
@@ -28,7 +27,7 @@ from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
 from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
-from airmixml.registries import LEARNERS, PAYLOADS, naming_objects
+from airmixml.registries import naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
@@ -49,14 +48,11 @@ def train(
     if scenario.workers.sends == "gradients":
         return last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
-        collector = collected_from(mixtures)
-        return solve_and_score(mixtures, collector, context)
+        return solve_and_score(mixtures, collected_from(mixtures), context)
     from airmixml.edge.fitting import train_model  # here: a closed form needs none of what moves a network
 
-    learner, seed = scenario.learner, scenario.seed
-    return train_model(
-        learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
-    )
+    how: dict[str, Any] = {"speed": speed, "progress": progress, "checkpoint": checkpoint}
+    return train_model(scenario.learner, dataset, inputs, labels, seed=scenario.seed, **how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +74,7 @@ def learn(
     checkpoint: Checkpoint | None = None,
     kept: ResultStore | None = None,
 ) -> Learned:
-    """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
-
-    A closed form takes memory that does not grow with the slots. ``checkpoint`` and ``kept``, a store of finished
-    rounds, hold what is finished of an interrupted run.
-    """
+    """Run all slots and learn from them; ``checkpoint`` and ``kept`` hold what is finished of an interrupted run."""
     (learned,) = learn_family(
         [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], kept=kept
     )
@@ -107,7 +99,12 @@ def learn_family(
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
     if scenarios[0].workers.sends == "gradients":
-        yield from (_learn_by_rounds(each, dataset, population, context, kept) for each in scenarios)
+        for each in scenarios:  # from a model of zeros on
+            started = time.perf_counter()
+            on_air = RoundsOnAir.alone(open_air([each], dataset, population, context), context, kept)
+            trained = last_of(run_rounds(on_air), on_air.air.dataset)
+            seconds, sent_alone = time.perf_counter() - started, on_air.transmission()
+            yield Learned(transmission=sent_alone, trained=trained, over_the_air_seconds=seconds, training_seconds=0.0)
         return
     sent: Sequence[Transmission]
     collectors: list[MomentsCollector] = []
@@ -153,7 +150,7 @@ def solve_sums(
     scenario: Scenario, collector: MomentsCollector, noise_variance: float, variance_share: float
 ) -> tuple[Solution, ReceivedMoments]:
     """Return the same of slots from anywhere; the two numbers are those of ``MomentsCollector.moments``."""
-    if not PAYLOADS.load(scenario.workers.sends).moments and variance_share == 0.0:
+    if not scenario.workers.payload_kind.moments and variance_share == 0.0:
         raise ScenarioError(
             f"radio.scheduled = {scenario.radio.scheduled}: every slot is the same sum of all samples, "
             'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
@@ -185,66 +182,32 @@ def solve_and_score(
 
 def score_solved(learner: Learner, dataset: DataSet, solved: Solution, moments: ReceivedMoments) -> TrainedModel:
     """Return the solved model with probabilities, and its accuracy on the clean test set."""
-    weights, biases = solved
-    model = linear_model(weights, biases)
-    history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
-    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        factor = probability_factor(learner, weights, biases, moments)
-        model = linear_model(factor * weights, factor * biases)
-    return TrainedModel(model=model, history=history, probability_factor=factor)
-
-
-def _learn_by_rounds(
-    scenario: Scenario,
-    dataset: DataSet,
-    population: Population | None,
-    context: RunContext,
-    kept: ResultStore | None = None,
-) -> Learned:
-    """Run slots of gradients alone, from a model of zeros on."""
-    started = time.perf_counter()
-    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
-    trained = last_of(run_rounds(on_air), on_air.air.dataset)
-    return Learned(
-        transmission=on_air.transmission(),
-        trained=trained,
-        over_the_air_seconds=time.perf_counter() - started,
-        training_seconds=0.0,
-    )
+    scored, (weights, biases) = last_of([solved], dataset), solved
+    if getattr(learner.model_kind, "gives_probabilities", False):
+        return scored
+    factor = probability_factor(learner, weights, biases, moments)
+    return replace(scored, model=linear_model(factor * weights, factor * biases), probability_factor=factor)
 
 
 def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
-    """Return the last of the models, with the score of each."""
-    curve: list[float] = []
+    """Return the last of the models, with the leading score of each, and all of the last and of each class."""
+    history, curve = TrainingHistory(), list[float]()
+    test_inputs, truth = torch.from_numpy(dataset.test_inputs), torch.from_numpy(dataset.test_labels)
     for solution in solutions:
         model = linear_model(*solution)
-        curve += _leading_score(model, dataset)
-    return TrainedModel(model=model, history=_scored(model, dataset, curve))
-
-
-def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
-    """Return the task's leading score on the clean test set; empty where there is none."""
-    if not len(dataset.test_labels):
-        return []
-    outputs = class_scores(model, torch.from_numpy(dataset.test_inputs))
-    return [float(each) for each in leading_score(dataset, outputs, torch.from_numpy(dataset.test_labels))]
-
-
-def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingHistory:
-    """Return how the score went, all scores of the last model, and the accuracy of each class."""
-    history = TrainingHistory()
-    if not curve:
-        return history
-    outputs, truth = class_scores(model, torch.from_numpy(dataset.test_inputs)), torch.from_numpy(dataset.test_labels)
-    note_scores(history, dataset, curve, outputs)
-    history.class_names += dataset.class_names
+        if len(truth):
+            outputs = class_scores(model, test_inputs)
+            curve += leading_score(dataset, outputs, truth).tolist()
+    if curve:
+        note_scores(history, dataset, curve, outputs)
+        history.class_names += dataset.class_names
     if history.test_accuracy:
         right = outputs.argmax(dim=1) == truth
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
-    return history
+    return TrainedModel(model=model, history=history)
 
 
 @naming_objects()

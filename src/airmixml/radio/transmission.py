@@ -82,7 +82,7 @@ class Mixtures(Transmission):
         from torch.utils.data import TensorDataset
 
         sends = self.scenario.workers.sends
-        if PAYLOADS.load(sends).moments or sends == "gradients":
+        if PAYLOADS.load(sends).products:
             raise ScenarioError(
                 f'workers.sends = "{sends}": must be "samples" for a training loop of your own, which needs pairs of '
                 "an input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"

@@ -182,7 +182,7 @@ def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, N
     """Return the model of a scenario from what ``save_model`` kept."""
     import torch
 
-    from airmixml.data.columns import Column  # here: most runs write a model and read none
+    from airmixml.data.dataset import Column  # here: most runs write a model and read none
     from airmixml.edge import build_model
 
     def shape(numbers: list[int] | None) -> ImageShape:

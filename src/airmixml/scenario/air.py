@@ -107,10 +107,7 @@ class SubcarrierGrid:
 _FILES = Path(__file__).parents[1] / "airs"
 
 AIR_PRESETS: Final = tuple(
-    sorted(
-        (entry.name.removesuffix(".toml") for entry in _FILES.iterdir() if entry.name.endswith(".toml")),
-        key=lambda name: (name != "ideal", name),
-    )
+    sorted((file.stem for file in _FILES.glob("*.toml")), key=lambda name: (name != "ideal", name))
 )
 """Names of the airs that come with the package, each a file of keys of this table and of others; the ideal first."""
 

@@ -5,11 +5,12 @@ of the scenario allows it; docs/tables.md has what each is worth.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, NOISES
+from airmixml.registries import LEARNERS, NOISES
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
@@ -20,7 +21,6 @@ _NORM_OF_FEW: Final = 0.5
 _ROUNDS: Final = 20
 _FEWEST_ROWS: Final = 200  # of fewer, one slot learns as much or more (wine, iris)
 _SMALLEST_DELTA: Final = 1e-300
-_PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
 _BEYOND_PREFIX: Final = 0.01  # energy of the echoes that may arrive after the prefix
 _TURN_RADIANS: Final = 0.2  # within one OFDM symbol; subcarriers then disturb each other by 0.3 % of their power
 # 2 pi (width of a cluster) (delay spread): estimates at the middles then tell what lies between them within -33 dB.
@@ -86,7 +86,7 @@ def check_consistency(tables: Tables) -> None:
 def rounds_refusal(workers: Workers, radio: Radio) -> str:
     """Return why no rounds of gradients can follow the slots, and what to do; empty where they can."""
     needs = "for learner.rounds above 0"
-    if workers.sends not in _PRODUCTS:
+    if not workers.payload_kind.products:
         return f'workers.sends = "{workers.sends}": must be "moments" {needs}: the first model is solved from them'
     if not radio.schedule_kind.uniform:
         return f'radio.schedule = {shown(radio.schedule)}: must be "fixed" {needs}'
@@ -111,31 +111,31 @@ def _check_limits(tables: Tables) -> None:
 
 
 def _check_signal(tables: Tables) -> None:
-    workers, learner, encoder = tables.workers, tables.learner, ENCODERS.load(tables.workers.encoder)
+    workers, learner, encoder = tables.workers, tables.learner, tables.workers.encoder_kind
     if not encoder.bounds_norm:
         for name, default in {"centre": "none", "norm": "clip", "constant": 0.0, "sends": "samples", "bits": 0}.items():
             bounded = 'needs an encoder that bounds the norm of what is sent, such as workers.encoder = "clip"'
             tables.must(getattr(workers, name) == default, f"workers.{name}", bounded)
     named = f'for workers.encoder = "{workers.encoder}"'
-    if not getattr(encoder, "scales_inputs", True):
+    if not encoder.scales_inputs:
         without = f'must be "none", "own" or "private" {named}, whose inputs have no declared bounds'
         tables.must(workers.centre not in ("public", "refined"), "workers.centre", without)
         for name in ("input_lower", "input_upper"):
             tables.must_be(f"workers.{name}", (), f"{named}, which takes inputs as they are and bounds their norm")
     if not encoder.takes_features:
         tables.must_be("workers.features", 0, f"{named}, whose number of features is fixed; use another encoder")
-    products, beyond_inputs = workers.sends in _PRODUCTS, not encoder.keeps_inputs or workers.centre != "none"
+    beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
     changed = beyond_inputs or workers.sends != "samples" or bool(workers.bits)
     if changed or workers.norm == "unit" or workers.constant > 0.0:
         largest = "must be at most 1 unless inputs are sent as they are, so that no symbol takes more than its power"
         tables.must(workers.clip_norm <= 1.0, "workers.clip_norm", largest)
-    if products and not learner.closed_form:
+    if workers.payload_kind.products and not learner.closed_form:
         closed_forms = ", ".join(name for name in LEARNERS.names if LEARNERS.load(name).closed_form)
         needed = f'must be one of {closed_forms} where workers.sends = "{workers.sends}"; networks learn from samples'
         tables.refuse("learner.model", needed)
     if workers.sends == "gradients" and not learner.rounds:
         without = 'needs moments first; use "adam", or workers.sends = "moments" with learner.rounds'
-        tables.must(not DESCENTS.load(learner.descent).needs_moments, "learner.descent", without)
+        tables.must(not learner.descent_kind.needs_moments, "learner.descent", without)
     if tables.privacy.sensitivity == "paper" and changed:
         bounds = 'd_X + d_Y bounds samples in [0, 1], and other symbols are sent; use privacy.sensitivity = "encoder"'
         tables.refuse("privacy.sensitivity", bounds)
@@ -149,7 +149,7 @@ def _check_labels(tables: Tables) -> None:
         tables.must_be("workers.label_columns", (), f"for {task}, {column}")
     else:
         tables.must_be("privacy.sensitivity", "encoder", f"for {task}; d_X + d_Y bounds one-hot labels only")
-        has_classes = getattr(LEARNERS.load(learner.model), "classes_only", False)
+        has_classes = getattr(learner.model_kind, "classes_only", False)
         tables.must(not has_classes, "learner.model", f'must be "ridge" or a network for {task}; it has classes')
         if not learner.closed_form:
             tables.must_be("learner.loss", "squared", f"for {task}")
@@ -161,17 +161,23 @@ def _check_labels(tables: Tables) -> None:
     if workers.unknown_labels == "absent":
         needed = "needs workers.classes, the classes that are known without the data"
         tables.must(workers.classes, "workers.unknown_labels", needed)
-    if workers.label_code == "centred":  # the server must know what was left out
-        for name, fits in (
-            ("workers.sends", workers.sends in _PRODUCTS),
-            ("workers.task", classes),
-            ("workers.bits", not workers.bits),
-            (_key_of_rows(workers), not workers.several_rows),
-        ):
-            centred = 'does not go with workers.label_code = "centred", which is for unrounded moments of one row with '
-            tables.must(fits, name, f'{centred}one class; use workers.label_code = "one-hot"')
-        mean = "whose mean is taken from the moments with the constant"
-        tables.must(workers.constant, "workers.constant", f'must be above 0 for workers.label_code = "centred", {mean}')
+    if workers.label_code == "centred":
+        _check_centred_labels(tables)
+
+
+def _check_centred_labels(tables: Tables) -> None:
+    """Refuse what hides from the server what was left out of labels."""
+    workers = tables.workers
+    one_row = 'which is for unrounded moments of one row with one class; use workers.label_code = "one-hot"'
+    for key, fits in (
+        ("workers.sends", workers.payload_kind.products),
+        ("workers.task", workers.task == "classification"),
+        ("workers.bits", not workers.bits),
+        (_key_of_rows(workers), not workers.several_rows),
+    ):
+        tables.must(fits, key, f'does not go with workers.label_code = "centred", {one_row}')
+    mean = "whose mean is taken from the moments with the constant"
+    tables.must(workers.constant, "workers.constant", f'must be above 0 for workers.label_code = "centred", {mean}')
 
 
 def _key_of_rows(workers: Workers) -> str:
@@ -186,12 +192,13 @@ def _check_several_rows(tables: Tables) -> None:
         tables.must(workers.count, "workers.count", f"must be a number for {holding}, which deals the pool")
     key = _key_of_rows(workers)
     told = f"{key} = {as_set(workers.worker_column or workers.holding)}"
-    tables.must(workers.sends in _PRODUCTS, "workers.sends", f'must be "moments" for {told}: rows are sent as one sum')
+    one_sum = f'must be "moments" for {told}: rows are sent as one sum'
+    tables.must(workers.payload_kind.products, "workers.sends", one_sum)
     tables.must(not workers.centre_on_air, "workers.centre", f'must be "none", "own" or "public" for {told}')
-    model = tables.learner.model
-    if getattr(LEARNERS.load(model), "classes_only", False):
-        learns = f'for {told} and learner.model = "{model}", which learns from it how large the workers\' sums are'
-        tables.must(workers.constant, "workers.constant", f"must be above 0 {learns}")
+    learner = tables.learner
+    if getattr(learner.model_kind, "classes_only", False):
+        told += f' and learner.model = "{learner.model}", which learns from it how large the workers\' sums are'
+        tables.must(workers.constant, "workers.constant", f"must be above 0 for {told}")
 
 
 def _check_private_centre(tables: Tables) -> None:
@@ -200,7 +207,7 @@ def _check_private_centre(tables: Tables) -> None:
         tables.must_be(key, wanted, f'{centre}; use workers.centre = "own" or "public"')
     tables.must(tables.air.is_ideal, "workers.centre", 'needs the ideal air; use "own", "public" or "auto"')
     others = f'must be "server" or "release" {centre}, whose slot is accounted for against those; use another centre'
-    tables.must(not ADVERSARIES.load(tables.privacy.adversary).own_receiver, "privacy.adversary", others)
+    tables.must(not tables.privacy.adversary_kind.own_receiver, "privacy.adversary", others)
 
 
 def _check_air(tables: Tables) -> None:
@@ -270,7 +277,7 @@ def is_chosen(workers: Workers, learner: Learner) -> bool:
 
 def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int) -> str:
     """Return why no rounds follow unless the scenario asks for them; empty where some do. 0 rows: not known."""
-    if workers.sends != "moments":
+    if not workers.payload_kind.moments:
         return f'workers.sends = "{workers.sends}"'
     unless = "(learner.rounds above 0 would add some)"
     if 0 < rows < _FEWEST_ROWS:
@@ -298,18 +305,19 @@ def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
         workers = replace(workers, norm="unit" if share == 1.0 else "clip", clip_norm=workers.clip_norm * share)
     classes = workers.task == "classification"
     if workers.centre == AUTO:
-        encoder = ENCODERS.load(workers.encoder)
-        privacy, heard = tables.privacy, tables.mixing.power == "dp" and radio.fading == "none"
-        heard = heard and tables.air.is_ideal
-        heard = heard and not NOISES.load(privacy.noise).brought
-        heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
-        public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"
-        refined = public == "public" and heard and not workers.several_rows
-        workers = replace(workers, centre="refined" if refined else public)
+        encoder, brought = workers.encoder_kind, NOISES.load(tables.privacy.noise).brought
+        centre = "public" if encoder.bounds_norm and encoder.scales_inputs else "none"
+        if centre == "public" and not brought and not workers.several_rows:
+            with suppress(ScenarioError):
+                _check_private_centre(tables)
+                centre = "refined"
+        workers = replace(workers, centre=centre)
     if workers.label_code == AUTO:
-        restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
-        centred = classes and restored and not workers.several_rows
-        workers = replace(workers, label_code="centred" if centred else "one-hot")
+        label_code = "one-hot"
+        with suppress(ScenarioError):
+            _check_centred_labels(tables)
+            label_code = "centred" if workers.payload_kind.moments else label_code
+        workers = replace(workers, label_code=label_code)
     if str(learner.rounds) == AUTO:
         learner = replace(learner, rounds=0 if why_no_rounds(workers, radio, learner, rows=rows) else _ROUNDS)
     if learner.model == AUTO:

@@ -21,23 +21,19 @@ AUTO: Final = "auto"
 class Rule:
     """Says what values of a key must be, and checks them."""
 
-    @property
-    def must_be(self) -> str:
-        """What a value must be, in words."""
-        return self._words()
-
     def check(self, name: str, value: Any) -> Any:
         """Return the value as it is stored, or refuse it by the key's name."""
         stored = self._stored(name, value)
         if stored is None:
-            raise ScenarioError(f"{name} = {shown(value)}: must be {self.must_be}{self._near(value)}")
+            raise ScenarioError(f"{name} = {shown(value)}: must be {self.must_be()}{self._near(value)}")
         return stored
 
     def key(self, default: Any, doc: str) -> Any:
         """Declare a scenario key with this rule, and the line that ``airmix show`` prints beside it."""
         return field(default=default, metadata={"rule": self, "doc": doc})
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
+        """Return what a value must be, in words."""
         raise NotImplementedError
 
     def _stored(self, name: str, value: Any) -> Any:
@@ -62,7 +58,7 @@ class Real(Rule):
     open_high: bool = False
     off: float | None = None
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
         left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
         right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
         bounds = [(self.low, left), (self.high, right)]
@@ -89,7 +85,7 @@ class Whole(Rule):
     high: int = 2**63 - 1
     auto: bool = False
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
         return f"a whole number of at least {self.low} and at most {self.high}" + (', or "auto"' if self.auto else "")
 
     def _stored(self, name: str, value: Any) -> Any:
@@ -111,7 +107,7 @@ class Choice(Rule):
         """All that may be chosen."""
         return (*self.options, *self.also)
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
         quoted = [f'"{option}"' for option in self.words]
         return f"one of {', '.join(quoted)}" if len(quoted) > 1 else quoted[0]
 
@@ -155,7 +151,7 @@ class Text(Rule):
     empty: bool = False
     forbidden: str = ""
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
         without = f" without {' '.join(self.forbidden)}" if self.forbidden else ""
         return f"{'' if self.empty else 'non-empty '}printable text on one line{without}"
 
@@ -182,9 +178,9 @@ class Items(Rule):
     least: int = 0
     most: int = sys.maxsize
 
-    def _words(self) -> str:
+    def must_be(self) -> str:
         count = f" of {self.least} values" if self.most == self.least else f" of at least {self.least} values"
-        return f"a list{count if self.least else ''}, each {self.rule.must_be}"
+        return f"a list{count if self.least else ''}, each {self.rule.must_be()}"
 
     def _stored(self, name: str, value: Any) -> tuple[Any, ...] | None:
         if not isinstance(value, (list, tuple)) or not self.least <= len(value) <= self.most:
@@ -198,8 +194,8 @@ class Mapped(Rule):
 
     rule: Rule
 
-    def _words(self) -> str:
-        return f"a table of names, each once and with {self.rule.must_be}"
+    def must_be(self) -> str:
+        return f"a table of names, each once and with {self.rule.must_be()}"
 
     def _stored(self, name: str, value: Any) -> tuple[tuple[str, Any], ...] | None:
         pairs = list(value.items() if isinstance(value, Mapping) else value) if isinstance(value, _TABLE) else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.files import to_plain
 from airmixml.progress import Progress, silent
 from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
@@ -153,7 +154,7 @@ class Scenario:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
-        return asdict(self, dict_factory=lambda items: {name: _as_list(value) for name, value in items})
+        return to_plain(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return ``to_dict`` as JSON can have it: an infinite number, by which a key says "off", is None."""
@@ -178,7 +179,10 @@ class Scenario:
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the scenario as TOML, with the meaning of each key on request; it reads back as an equal scenario."""
-        return toml.write_toml(self, {name: getattr(self, name) for name in TABLES}, comments=comments)
+        lines = toml.table_lines(self, comments=comments)[: len(toml.TOP_LEVEL)]
+        for name in TABLES:
+            lines += ["", f"[{name}]", *toml.table_lines(getattr(self, name), comments=comments)]
+        return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "the scenario") -> Scenario:
@@ -217,10 +221,7 @@ def _filled(values: Mapping[str, Any]) -> Scenario:
 
 
 def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables with the keys of the air that is named, in place of those they had.
-
-    What another air had set in other tables goes back to its default first.
-    """
+    """Return the tables with the keys of the named air; what another had set goes back to its default first."""
     if "preset" not in air:
         return base
     of_air = toml.checked_keys(air_tables(air["preset"]))
@@ -248,10 +249,7 @@ def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
-    """Return the tables without what was said of their own data set, where a user's own file takes its place.
-
-    Then each row sits on one worker unless the user says otherwise, and bounds are the user's to declare.
-    """
+    """Return the tables without what they say of their data set, where a user's own file takes its place."""
     workers, radio = base.get("workers", {}), base.get("radio", {})
     if not isinstance(dataset, str) or not dataset.lower().endswith(OWN_FILES) or dataset == workers.get("dataset"):
         return base
@@ -259,10 +257,6 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
     own: dict[str, Any] = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
     own |= {"classes": [], "unknown_labels": "refuse"}
     return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}
-
-
-def _as_list(value: Any) -> Any:
-    return [_as_list(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,9 @@ class Workers(Table):
     target_lower: tuple[float, ...] = Items(Real()).key((), "regression: lower bound of each target (one serves all)")
     target_upper: tuple[float, ...] = Items(Real()).key((), "regression: declared upper bound of each target")
 
+    encoder_kind = Table.loaded("encoder")
+    payload_kind = Table.loaded("sends")
+
     @property
     def farthest_metres(self) -> float:
         """Distance of the corners of the square from the server."""
@@ -254,6 +257,8 @@ class Privacy(Table):
     eavesdropper_distance_metres: float = Real(1e-3, 1e6).key(10.0, "distance from the worker farthest from the server")
     eavesdropper_antennas: int = Whole(1, 10**6).key(1, "antennas that the eavesdropper combines coherently")
 
+    adversary_kind = Table.loaded("adversary")
+
     @property
     def noise_kind(self) -> Any:
         """What hides a worker: what ``noise`` names, on these numbers."""
@@ -304,10 +309,13 @@ class Learner(Table):
     adam_beta1: float = SHARE.key(0.9, "Adam's decay of the gradient's mean")
     adam_beta2: float = SHARE.key(0.999, "Adam's decay of the gradient's square")
 
+    model_kind = Table.loaded("model")
+    descent_kind = Table.loaded("descent")
+
     @property
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
-        return self.model == AUTO or bool(registries.LEARNERS.load(self.model).closed_form)
+        return self.model == AUTO or bool(self.model_kind.closed_form)
 
     @property
     def in_words(self) -> str:

@@ -120,7 +120,7 @@ def read_scenario_file(path: Path, kind: str = "scenario file or --preset NAME")
 
 def preset_names() -> list[str]:
     """Return the names of all presets."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _PRESETS.iterdir() if entry.name.endswith(".toml"))
+    return sorted(file.stem for file in _PRESETS.glob("*.toml"))
 
 
 def preset_text(name: str) -> str:
@@ -162,9 +162,8 @@ def _parse(name: str, text: str) -> Any:
     rule = rule_of(name)
     if isinstance(rule, Items):
         value = _toml_or_word(text)
-        if isinstance(value, list) and not isinstance(rule.rule, Text):
-            return value
-        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        texts = isinstance(rule.rule, Text)
+        if isinstance(value, list) and (not texts or all(isinstance(entry, str) for entry in value)):
             return value
         parts = text.removeprefix("[").removesuffix("]")
         return [_parse_one(rule.rule, part.strip()) for part in parts.split(",")] if parts.strip() else []
@@ -193,14 +192,6 @@ def declared(name: str) -> Mapping[str, Any]:
     """Return rule and doc of a key of a table."""
     table, _, entry = name.rpartition(".")
     return next(each.metadata for each in fields(TABLES[table]) if each.name == entry)
-
-
-def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> str:
-    """Write every key of the top level and of the tables; ``comments`` adds what each means."""
-    lines = table_lines(top_level, comments=comments)[: len(TOP_LEVEL)]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]", *table_lines(table, comments=comments)]
-    return "\n".join(lines) + "\n"
 
 
 def table_lines(table: Any, *, comments: bool = True) -> list[str]:

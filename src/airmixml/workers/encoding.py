@@ -8,7 +8,6 @@ input, on ||x||^2 (what a removal moves) and on ||x - x'||^2 (what a replacement
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -84,7 +83,7 @@ def _in_blocks(finish: Callable[[Singles], tuple[Singles, int]], features: Singl
     begun, clipped = finish(features[:_ROWS_AT_ONCE])
     if len(features) <= _ROWS_AT_ONCE:
         return begun, clipped
-    found, counts = np.empty((len(features), begun.shape[1]), dtype=np.float32), []
+    found, counts = np.empty((len(features), begun.shape[1]), dtype=np.float32), list[int]()
 
     def work(block: slice) -> None:
         found[block], count = finish(features[block])
@@ -181,10 +180,7 @@ def _after_centring(workers: Workers, streams: Streams) -> Callable[[Singles], S
 
 
 def _check_rows_alone(workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams) -> None:
-    """Try random rows, and refuse features that chance or other rows decide.
-
-    Else no bound on what a worker changes would hold.
-    """
+    """Try random rows, and refuse features that chance or other rows decide: no bound on them would hold."""
     rows = np.random.default_rng(0).random((_TRIED_ROWS, inputs), dtype=np.float32)
     tried = (rows, rows, *(rows[[row]] for row in _TRIED_ALONE))
     together, again, *alone = (_features(workers, some, image_shape, streams) for some in tried)
@@ -201,14 +197,9 @@ def _contradiction(workers: Workers, what: str, mend: str = "correct that encode
 
 
 def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tuple[Singles, int]:
-    """Return the encoding of features less a mean estimated over the air, and how many were shortened.
-
-    The features are what ``encode`` gave, less that mean; samples x numbers.
-    """
-    mix = _after_centring(workers, streams)
-    if workers.centre != "refined" or mix is None:
-        return _in_blocks(partial(finish_encoding, workers), features)
-    return _in_blocks(lambda rows: finish_encoding(workers, mix(rows)), features)
+    """Return what ``encode`` gave, less a mean estimated over the air, encoded, and how many were shortened."""
+    mix = _after_centring(workers, streams) if workers.centre == "refined" else None
+    return _in_blocks(lambda rows: finish_encoding(workers, rows if mix is None else mix(rows)), features)
 
 
 def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:
@@ -222,10 +213,7 @@ def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:
 
 
 def bound_norms(workers: Workers, inputs: Singles) -> tuple[Singles, int]:
-    """Return the inputs (samples x features) within the declared norm, or all of that norm, and how many it shortened.
-
-    ``norm = "clip"`` shortens those that are longer, and ``norm = "unit"`` brings all to it.
-    """
+    """Return inputs (samples x features) shortened to the declared norm or brought to it, and how many were longer."""
     lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
     norm = workers.clip_norm * ROUNDING_MARGIN
     if workers.norm == "unit":

@@ -2,7 +2,7 @@
 
 import os.path
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.random import Generator
@@ -10,14 +10,13 @@ from numpy.random import Generator
 from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
 from airmixml.data.dataset import TARGET_KEYS, DataSet, RawData, RowFormat, declare_bounds, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, LabelCode, Signs
-from airmixml.data.npz_file import load_npz
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
-from airmixml.scenario.tables import SEPARATED
+from airmixml.scenario.tables import OWN_FILES
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoder import FLOAT_BYTES, encoder_of, scales_inputs
@@ -76,21 +75,15 @@ def load_dataset(
     code = label_code(workers, raw)
     check_signal_memory(workers, encoded_dim(workers, raw.inputs.shape[1]), len(raw.class_names), len(raw.inputs))
     rng = streams.generator("data")
-    holding: dict[str, Any] = {}
     train, test = pool_and_test(raw, workers, rng, test_rows)
-    if raw.test_inputs is None or raw.test_labels is None:
-        train_inputs, train_labels, test_inputs, test_labels = (
-            part[rows] for rows in (train, test) for part in (raw.inputs, raw.labels)
-        )
-        if raw.holders is not None:
-            holders = np.unique(raw.holders[train], return_inverse=True)[1].reshape(-1).astype(np.int64)
-            holding = {"holders": holders, "test_holders": len(np.unique(raw.holders[test]))}
-    else:
-        train_inputs, train_labels = (
-            part if len(train) == len(part) else part[train] for part in (raw.inputs, raw.labels)
-        )
-        test_inputs, test_labels = raw.test_inputs, raw.test_labels
-    holding.setdefault("test_holders", len(test_labels))
+    train_inputs, train_labels = raw.inputs[train], raw.labels[train]
+    test_inputs, test_labels, holders = raw.test_inputs, raw.test_labels, None
+    if test_inputs is None or test_labels is None:
+        test_inputs, test_labels = raw.inputs[test], raw.labels[test]
+    test_holders = len(test_labels)
+    if raw.holders is not None and raw.test_labels is None:
+        holders = np.unique(raw.holders[train], return_inverse=True)[1].reshape(-1).astype(np.int64)
+        test_holders = len(np.unique(raw.holders[test]))
     if workers.classes:  # a row of no declared class is not scored
         test_inputs, test_labels = (part[test_labels != ABSENT] for part in (test_inputs, test_labels))
     (scaled_train, clipped_in_train), (scaled_test, clipped_in_test) = scale(train_inputs), scale(test_inputs)
@@ -111,21 +104,21 @@ def load_dataset(
         held_dim=int(raw.inputs.shape[1]),
         code=code,
         own_test=raw.test_labels is not None,
-        **holding,
+        holders=holders,
+        test_holders=test_holders,
         row_format=row_format,
     )
 
 
 def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowFormat:
-    width = int(raw.inputs.shape[1])
     lower = upper = None
     if scales_inputs(workers):
         given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
         given = (raw.lower, raw.upper) if raw.columns else given  # of features, where columns become several
         each = (per_input(bounds, image_shape) for bounds in given)
-        lower, upper = declare_bounds(*each, count=width, columns=raw.feature_names)
+        lower, upper = declare_bounds(*each, count=raw.inputs.shape[1], columns=raw.feature_names)
     return RowFormat(
-        width=width,
+        width=int(raw.inputs.shape[1]),
         lower=lower,
         upper=upper,
         feature_names=raw.feature_names,
@@ -171,12 +164,10 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
                 )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
-    if path.suffix.lower() in SEPARATED:
-        from airmixml.data.csv_file import load_csv  # here: a run reads one kind of file
+    if path.suffix.lower() in OWN_FILES:
+        from airmixml.data.own_file import load_own_file  # here: most data sets are no file of the user's
 
-        return load_csv(path, workers)
-    if path.suffix.lower() == ".npz":
-        return load_npz(path, workers)
+        return load_own_file(path, workers)
     names = DATASETS.names
     raise ScenarioError(
         f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv, .tsv or "
@@ -185,10 +176,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
 
 
 def check_protectable(workers: Workers) -> None:
-    """Refuse to protect data that are dealt for a study, or whose classes would be found in them.
-
-    A class that a single row has would be in the model.
-    """
+    """Refuse to protect data that are dealt for a study, or whose classes would be found in private rows."""
     if workers.holding.endswith("-skewed"):
         raise ScenarioError(
             f'workers.holding = "{workers.holding}": deals rows for a study, by their labels; for --private name who '
@@ -215,36 +203,24 @@ def units_of(raw: RawData) -> int:
 
 
 def pool_and_test(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
-    """Return which rows of the source the pool has, in its order, and which the test set; none where it has its own.
+    """Return which rows of the source the pool has, and which others are there to test on where it has no test set.
 
-    ``rng`` is that of the stream "data".
+    ``rng`` is that of the stream "data". Where people hold several rows, the people are shuffled and cut: nobody has
+    rows on both sides.
     """
-    if raw.test_labels is None:
-        return _split(raw, workers, rng, test_rows)
-    samples, wanted = len(raw.inputs), workers.train_samples
-    if wanted > samples:
+    own_test = raw.test_labels is not None
+    units = len(raw.inputs) if own_test else units_of(raw)
+    pool = pool_rows(workers, units, own_test=own_test, test_rows=test_rows)
+    most = units - (1 if test_rows and not own_test else 0)
+    if pool > most:
+        what = "training samples" if own_test else "samples" if raw.holders is None else "workers"
+        default = "them all" if own_test else "two thirds, so that some are left to test on"
         raise ScenarioError(
-            f"workers.train_samples = {wanted}: must be at most {samples}, the training samples of {raw.name} (0 takes "
-            "them all)"
+            f"workers.train_samples = {workers.train_samples}: must be at most {most} for {raw.name}, which has "
+            f"{units} {what} (0 takes {default})"
         )
-    pool = np.arange(samples) if wanted in (0, samples) else rng.permutation(samples)[:wanted]
-    return pool, np.empty(0, dtype=np.int64)
-
-
-def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
-    """Shuffle and cut: return the rows of the pool and those of the test set.
-
-    Where people hold several rows, the people are shuffled and cut: nobody has rows on both sides.
-    """
-    units, what = units_of(raw), "samples" if raw.holders is None else "workers"
-    pool = pool_rows(workers, units, own_test=False, test_rows=test_rows)
-    if pool > units - (1 if test_rows else 0):
-        raise ScenarioError(
-            f"workers.train_samples = {workers.train_samples}: must be at most {units - 1} for {raw.name}, which "
-            f"has {units} {what}, so that some are left to test on (0 takes two thirds)"
-        )
-    order = rng.permutation(units)
-    if raw.holders is None:
+    order = np.arange(units) if own_test and pool == units else rng.permutation(units)
+    if raw.holders is None or own_test:
         return order[:pool], order[pool:]
     in_pool = np.isin(raw.holders, order[:pool])
     return np.flatnonzero(in_pool), np.flatnonzero(~in_pool)

@@ -60,6 +60,7 @@ class Products(PoolPayload):
     """Workers that send products of two numbers, added up over the rows that they hold."""
 
     tabled = False
+    products = True
     #: rows of the pool that each holding has, holdings x most rows; None: a worker holds one row of the pool
     rows: Integers | None = None
     present: Singles | None = None  #: which of them there are; holdings x most rows

@@ -172,10 +172,9 @@ def shorten(vectors: Vectors, largest_norm: float) -> Vectors:
 
 
 def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return sum_i q_i s_i in the precision of the table, the mixture without noise; slots x symbols.
+    """Return sum_i q_i s_i, the mixture without noise, in the precision of the table (of samples); slots x symbols.
 
-    The table holds the symbols of each sample of the pool, samples x symbols; samples and ratios q are slots x workers.
-    At most ``BLOCK`` workers are added up at once, then the sums of these blocks.
+    Samples and ratios q are slots x workers. At most ``BLOCK`` workers are added up at once, then the sums of blocks.
     """
     import torch
 

@@ -102,10 +102,7 @@ def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) 
 
 
 def place_workers(count: int, side_metres: float, min_distance_metres: float, rng: np.random.Generator) -> Doubles:
-    """Return the distance in metres of each worker from the server.
-
-    Workers nearer than ``min_distance_metres`` count as being that far: path loss is a law of the far field.
-    """
+    """Return how far each worker is from the server in metres, as the far field has it: at least the given distance."""
     places_metres = place_coordinates(count, side_metres, rng)
     distance_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
     return np.maximum(distance_metres, min_distance_metres, out=distance_metres)
@@ -142,14 +139,13 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
         workers.count, workers.side_metres, workers.min_distance_metres, streams.generator("placement")
     )
     drawing = streams.generator("data", HOLDINGS_CHAPTER)
+    held_by_whom, holders = None if isinstance(pool, int) else pool.holders, available
     if workers.holding.endswith("-skewed"):
         if isinstance(pool, int):
             raise ScenarioError(f'workers.holding = "{workers.holding}": needs the data to deal; give them to deploy')
-        holdings: Holdings | None = gather_rows(
-            deal_rows(workers, pool, drawing), workers.count, workers.max_rows, drawing
-        )
-        return Population(distance_metres=distance_metres, sample_index=np.arange(workers.count), holdings=holdings)
-    if workers.holding == "dealt":
+        held_by_whom, holders = deal_rows(workers, pool, drawing), workers.count
+        sample_index = np.arange(workers.count)
+    elif workers.holding == "dealt":
         if workers.count > available:
             raise ScenarioError(
                 f"workers.count = {workers.count}: must be at most the {available} "
@@ -159,8 +155,7 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
         sample_index = drawing.permutation(available)[: workers.count].astype(np.int64)
     else:
         sample_index = drawing.integers(0, available, size=workers.count, dtype=np.int64)
-    found = None if isinstance(pool, int) or pool.holders is None else pool.holders
-    holdings = None if found is None else gather_rows(found, available, workers.max_rows, drawing)
+    holdings = None if held_by_whom is None else gather_rows(held_by_whom, holders, workers.max_rows, drawing)
     return Population(distance_metres=distance_metres, sample_index=sample_index, holdings=holdings)
 
 
@@ -216,10 +211,7 @@ _MOST_DRAWN: Final = 10_000_000
 def settle(
     scenario: Scenario, *, data_dir: Path | None = None, progress: Progress = silent, test_rows: bool = True
 ) -> Scenario:
-    """Return the scenario with a number for every key that says "as many as there are"; as it is where none does.
-
-    A user's file is read to count its rows. ``test_rows`` is that of ``load_dataset``.
-    """
+    """Return the scenario with a number for each key that says "as many as there are"; rows of a file are counted."""
     if not isinstance(scenario, Scenario):
         given = shown(scenario)
         raise ScenarioError(f"scenario = {given}: must be a Scenario; use Scenario.preset or Scenario.load")
@@ -252,8 +244,7 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         available, _ = _pool_and_inputs(workers, None, silent, True)
     except DataError:
         return None
-    drawing = Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER)
-    held = drawing.integers(0, available, size=workers.count, dtype=np.int64)
+    held = deploy(workers, available, Streams(scenario.seed)).sample_index
     return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 

@@ -38,7 +38,7 @@ from airmixml.errors import ScenarioError
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
-from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
+from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of
 from airmixml.workers.encoding import declared_bounds
 
 if TYPE_CHECKING:
@@ -138,11 +138,7 @@ class Signal:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCost:
-    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
-
-    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
-    they need no memory of their own.
-    """
+    """Cost of one sample on the worker, counted as ``FeatureCost`` says; products are formed while they are sent."""
 
     multiply_accumulates: int  #: to encode it and to form all symbols once
     constant_bytes: int  #: filters, signs and tables, which can lie in flash memory
@@ -157,19 +153,14 @@ class WorkerCost:
 def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
     """Return what one sample of ``input_dim`` numbers costs a worker that sends the given signal."""
     encoder = encoder_of(workers)
-    features = encoder.feature_count(workers, input_dim)
-    cost = encoder.cost(workers, input_dim)
-    operations, constant_bytes = cost.multiply_accumulates, cost.constant_bytes
-    if workers.centre in ("public", "private", "refined"):
-        constant_bytes += FLOAT_BYTES * features
-    if workers.centre != "none":
-        operations += 2 * features
-    if encoder.bounds_norm:
-        operations += 2 * features + 2 * HARD_OPERATION
-    operations += signal.operations
+    features, cost = encoder.feature_count(workers, input_dim), encoder.cost(workers, input_dim)
+    scaling = 2 * input_dim if encoder.scales_inputs else 0
+    centring = 2 * features if workers.centre != "none" else 0
+    bounding = 2 * features + 2 * HARD_OPERATION if encoder.bounds_norm else 0
+    stored_means = features if workers.centre in ("public", "private", "refined") else 0
     return WorkerCost(
-        multiply_accumulates=(2 * input_dim if scales_inputs(workers) else 0) + operations,  # two to scale each input
-        constant_bytes=constant_bytes,
+        multiply_accumulates=scaling + cost.multiply_accumulates + centring + bounding + signal.operations,
+        constant_bytes=cost.constant_bytes + FLOAT_BYTES * stored_means,
         working_bytes=FLOAT_BYTES * (input_dim + features + cost.working_numbers),
         symbols=signal.symbols,
     )
@@ -284,6 +275,7 @@ class PoolPayload(Payload):
 
     about: ClassVar[str]  #: what it is, in one line
     moments: ClassVar[bool] = False  #: whether it is the products that learners in closed form solve from
+    products: ClassVar[bool] = False  #: whether what is sent of a row are products of its numbers
     tabled: ClassVar[bool] = True  #: whether vectors are so short that those of the whole pool are laid out once
     signal: Signal
     norm: float
@@ -304,10 +296,7 @@ class PoolPayload(Payload):
 
     @staticmethod
     def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
-        """Return the bound on ||v||^2 for inputs with ||x||^2 <= ``squared_norm`` and labels with ||l|| <= 1.
-
-        Of samples: ||(x, w l)||^2 <= ||x||^2 + w^2.
-        """
+        """Return the bound on ||v||^2 for ||x||^2 <= ``squared_norm`` and ||l|| <= 1; of samples ||x||^2 + w^2."""
         return squared_norm + signal.label_weight**2
 
     @staticmethod
@@ -345,10 +334,7 @@ class Holdings:
 def payload_of(
     workers: Workers, inputs: Singles, labels: Singles, holdings: Holdings | None = None, **how: Any
 ) -> Payload:
-    """Return the payload that workers send of encoded inputs (rows x features) and coded labels (rows x outputs).
-
-    Each holds one of the rows, or several (``holdings``); ``how`` is passed on to the payload.
-    """
+    """Return the payload of encoded inputs and coded labels (rows x numbers each), of workers with one row or more."""
     signal = Signal.of(workers, inputs.shape[1], labels.shape[1])
     norm = math.sqrt(declared_bounds(workers, inputs.shape[1])[0])
     if holdings is not None:

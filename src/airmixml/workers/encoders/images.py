@@ -90,11 +90,7 @@ def random_filters(count: int, rng: Generator) -> Singles:
 
 
 class Gradients(ImageEncoder):
-    """Histograms of the edges, on request mixed at random into another number of features.
-
-    Mixed is only what is centred and of one length: then all directions count alike. Of each mixture the positive part
-    is kept.
-    """
+    """Histograms of the edges, on request centred, brought to norm 1 and mixed at random into positive features."""
 
     about = "strength of the edges in 8 directions around 4 x 4 places, or random mixtures of them (images)"
     never_negative = True
@@ -239,10 +235,7 @@ def edge_histograms(images: torch.Tensor) -> torch.Tensor:
 
 
 def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
-    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
-
-    Images are in [0, 1], filters are filters x side x side, the side odd.
-    """
+    """Return the positive answers of filters x side x side around 4 x 4 places; images x (filters 16)."""
     import torch
 
     weights = torch.from_numpy(filters)[:, None].to(images)
@@ -304,10 +297,7 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
 
 
 def _pool(maps: torch.Tensor, cells: int = _CELLS_ACROSS, pitch_share: float = _CELL_PITCH) -> torch.Tensor:
-    """Add up maps (images x maps x h x w) around ``cells`` x ``cells`` places, which are a share of the image apart.
-
-    Weights fall to zero at the next place; images x (maps cells^2).
-    """
+    """Add up maps (images x maps x h x w) around places a share of the image apart; images x (maps cells^2)."""
     height, width = maps.shape[-2:]
     down, across = (_cell_weights(size, cells, pitch_share) for size in (height, width))
     # One product over all pixels: twice as fast as one along columns and one along rows, which must be reordered.

@@ -10,6 +10,7 @@ exp(-||z - z'||^2 / 2) (Rahimi and Recht 2007). Every vector of waves has the sa
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -63,9 +64,6 @@ def power_of_two(numbers: int, least: int = 1) -> int:
     return max(least, 1 << max(0, numbers - 1).bit_length())
 
 
-# --- Positive parts of mixtures ---------------------------------------------------------------------------------------
-
-
 def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
     """Return the positive parts of a product of rows, brought to norm 1 and padded with zeros; samples x features."""
     import torch  # here: an account needs no torch, whose products take turns with others
@@ -109,14 +107,11 @@ class Mixed(Encoder):
 
     def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles]:
         """Return what mixes centred rows; a row's own mean is subtracted, since positive parts are all positive."""
-        drawn: dict[int, Singles] = {}
+        # The width of a row is known only then; all rows of a run have one width, so it is drawn once.
+        matrix_of = cache(lambda width: self._matrix(workers, width, rng))
 
         def mix(rows: Singles) -> Singles:
-            # The width of a row is known only now; all rows of a run have one width, so it is drawn once.
-            width = rows.shape[1]
-            if width not in drawn:
-                drawn[width] = self._matrix(workers, width, rng)
-            mixed = rectified_mix(rows, drawn[width])
+            mixed = rectified_mix(rows, matrix_of(rows.shape[1]))
             return np.asarray(mixed - mixed.mean(axis=1, keepdims=True))
 
         return mix
@@ -140,9 +135,6 @@ class Mixed(Encoder):
 
 
 MIXED: Final = Mixed()
-
-
-# --- Waves ------------------------------------------------------------------------------------------------------------
 
 
 def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
@@ -188,9 +180,6 @@ def waves_cost(numbers: int, features: int, besides: int) -> FeatureCost:
     return transforms_cost(math.ceil(features / 2), power_of_two(numbers), besides + HARD_OPERATION * features)
 
 
-# --- Products with a matrix -------------------------------------------------------------------------------------------
-
-
 class Linear(Encoder):
     """An encoder that is a product with a matrix."""
 
@@ -222,8 +211,6 @@ class Projection(Linear):
 
 PROJECTION: Final = Projection()
 
-
-# --- Channels over time -----------------------------------------------------------------------------------------------
 
 _BANDS: Final = 6
 _FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
