@@ -219,17 +219,17 @@ class _AttackTask:
             inside = RunContext(speed=speed, data_dir=inside.data_dir)
         shared = self.target, inside
         with closing(self.context.engine.run(prepare_attacks, shared, missing, on_gpu=on_gpu)) as finishing:
-            for done, (number, found) in enumerate(finishing, start=kept + 1):
-                finished(missing[number], found)
+            for done, (name, found) in enumerate(finishing, start=kept + 1):
+                finished(name, found)
                 progress("attacks", done, self.total)
 
 
-def prepare_attacks(shared: tuple[tuple[Scenario, Integers], RunContext]) -> Callable[[str], Found]:
+def prepare_attacks(shared: tuple[tuple[Scenario, Integers], RunContext]) -> Callable[[str, Any], Found]:
     """Return what runs the attack of a name."""
     (scenario, examples), context = shared
     target = Target(scenario, examples, context)
 
-    def attacked(name: str) -> Found:
+    def attacked(name: str, _tell: Any) -> Found:
         attack, started = ATTACKS.load(name), time.perf_counter()
         with using_threads(context.speed.threads):
             outcome = attack.run(target)

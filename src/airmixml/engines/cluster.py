@@ -15,8 +15,6 @@ from airmixml.wording import one_line, reason
 _CONNECT_SECONDS: Final = 5.0
 # So many items wait on the cluster per core: enough to keep it busy, few enough for what they leave there to fit.
 _ITEMS_PER_CORE: Final = 4
-# So many times as many may have begun since the oldest unfinished one, where results are wanted in order.
-_AHEAD: Final = 2
 
 
 @contextmanager
@@ -44,34 +42,29 @@ def run_on_ray(
     jobs: int,
     *,
     on_gpu: Callable[[Any], bool] = lambda _item: False,
-    in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died twice.
 
-    At most ``jobs`` at a time (0: as many as the cluster takes); ``shared`` is sent to each node once. ``in_order``: no
-    item begins long before an earlier one is finished.
+    At most ``jobs`` at a time (0: as many as the cluster takes); ``shared`` is sent to each node once.
     """
-    running: dict[Any, tuple[int, Any]] = {}  # in which place each began, and the item; the oldest first
+    running: dict[Any, Any] = {}  # items by their calls
     with connected() as ray:
         resources = ray.cluster_resources()
         if any(map(on_gpu, items)) and not resources.get("GPU"):
             raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
         at_once = jobs or _ITEMS_PER_CORE * max(_ITEMS_PER_CORE, int(resources.get("CPU", 0)))
         kept, name = ray.put(shared), secrets.token_hex(8)
-        waiting, begun = list(reversed(items)), 0
+        waiting = list(reversed(items))
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
-                    if in_order and running and begun - next(iter(running.values()))[0] >= _AHEAD * at_once:
-                        break
                     item = waiting.pop()
                     needs = {"num_cpus": 1, "num_gpus": int(on_gpu(item))}
                     # In a list it is fetched only by a process that has not prepared the work yet.
                     call = ray.remote(max_retries=1, **needs)(_call).remote(name, prepare, [kept], item)
-                    running[call] = begun, item
-                    begun += 1
+                    running[call] = item
                 done, _ = ray.wait(list(running), num_returns=1)
-                _, item = running.pop(done[0])
+                item = running.pop(done[0])
                 try:
                     result = ray.get(done[0])
                 except ray.exceptions.RayError as problem:  # the node or its process was lost, twice

@@ -57,8 +57,6 @@ Told = Callable[[Any, Any], None]
 """Told of an item, and what its work told."""
 LeftBehind = Callable[[Any], Sequence[Any]]
 """Returns what to run instead of an item whose process died; nothing: the item is lost."""
-# So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
-_AHEAD_PER_JOB: Final = 4
 _RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
 
 
@@ -95,9 +93,9 @@ class _Worker:
             self.process.start()
         theirs.close()
 
-    def give(self, item: Any, place: int) -> bool:
-        """Hand over an item, which is the ``place``th to begin; False if the process has ended."""
-        self.item, self.place = item, place
+    def give(self, item: Any) -> bool:
+        """Hand over an item; False if the process has ended."""
+        self.item = item
         try:
             self.connection.send(item)
         except OSError:
@@ -132,28 +130,22 @@ def run_in_processes(
     *,
     told: Told = lambda _item, _told: None,
     left_behind: LeftBehind = lambda _item: (),
-    in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died; see ``Engine``."""
     waiting = list(reversed(items))
-    busy: dict[Any, _Worker] = {}  # by their connection, in the order in which their items began
+    busy: dict[Any, _Worker] = {}  # by their connection
     idle: list[_Worker] = []
-    begun = 0
 
     def begin_items() -> None:
-        nonlocal begun
         while waiting and len(busy) < jobs:
-            if in_order and busy and begun - next(iter(busy.values())).place >= _AHEAD_PER_JOB * jobs:
-                return
             new = not idle
             worker = _Worker(prepare, shared) if new else idle.pop()
             # A new process that died at once is noticed when it is listened to.
-            if not worker.give(waiting[-1], begun) and not new:
+            if not worker.give(waiting[-1]) and not new:
                 worker.stop()
                 continue
             waiting.pop()
             busy[worker.connection] = worker
-            begun += 1
         while idle and not waiting:
             idle.pop().stop()
 
