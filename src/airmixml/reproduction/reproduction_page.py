@@ -25,7 +25,7 @@ from airmixml.output.page import Folded, Lines, Page, Part
 from airmixml.output.tables import Table
 from airmixml.reproduction.paper_cells import AS_PRINTED, table_notes
 from airmixml.reproduction.verdicts import VERDICTS_IN_WORDS, MixingRatios
-from airmixml.sweeps.study_files import SIMULATED_SEEDS
+from airmixml.sweeps.sweep_page import SIMULATED_SEEDS
 from airmixml.wording import NOT_BY_QUICK, plural, power_of_ten, quick_reproduction
 
 Plain = dict[str, Any]

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -23,7 +24,7 @@ from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
-from airmixml.scenario import Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
@@ -49,6 +50,8 @@ class Kind(ABC):
     """What is done with scenarios, and what of it is kept."""
 
     name: ClassVar[str]
+    default_metrics: ClassVar[tuple[str, ...]] = ()  #: that tables show unless asked for others, where they are there
+    note: ClassVar[str] = ""  #: what a reader of the table must know
     stacked: ClassVar[bool] = False  #: all scenarios of a batch depend on each other, and are kept in one file
     needs_data: ClassVar[bool] = True  #: data are loaded, on the device that was asked for; else it is the CPU
 
@@ -87,9 +90,28 @@ class Kind(ABC):
             values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
             warn_of_clipping(data.clipped_values, values)
 
+    def first_names(self) -> set[str]:
+        """Return what names of metrics begin with, up to the first dot; nothing where only a result says that."""
+        return set()
+
     @abstractmethod
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
+        """Yield what each scenario of parts that are run together gives, in order."""
+
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
         """Yield what the scenarios of each part gave, as soon as it is finished."""
+        done, device = 0, batch[0].device
+        # One thread: batches run side by side, and their number must not change what one of them gives.
+        context = RunContext(
+            speed=Speed(device=device, threads=1 if device == "cpu" else 0),
+            data_dir=place.data_dir,
+            progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
+        )
+        outcomes = self.measure(batch, context, place)
+        for part in batch:
+            found = list(islice(outcomes, len(part.scenarios)))
+            done += 1
+            yield part, found
 
 
 @dataclass(frozen=True, kw_only=True)

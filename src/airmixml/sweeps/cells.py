@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import DataSet
+from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.scenario import RunContext, Scenario, Speed, Workers
+from airmixml.registries import ADVERSARIES
+from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import Batch, Kind, Outcome, Part, Place, dimensions, may_be_mended
+from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_be_mended, silent_share
 from airmixml.wording import did_you_mean, one_line, shown
 
 if TYPE_CHECKING:
@@ -44,32 +45,6 @@ Metric = float | int | bool | str | None
 Metrics = dict[str, Metric]
 
 
-@dataclass(frozen=True)
-class CellKind(Kind):
-    """A command whose metrics are swept; each cell is kept by itself."""
-
-    default_metrics: ClassVar[tuple[str, ...]]  #: that tables show unless asked for others, as far as they are there
-    note: ClassVar[str] = ""  #: what a reader of the table must know
-
-    @abstractmethod
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        """Yield the metrics of each of these cells, which share their draws, in order."""
-
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
-        """Run cells that share their draws."""
-        done = 0
-        # One thread: cells run side by side, and their number must not change what one of them gives.
-        device = batch[0].device
-        context = RunContext(
-            speed=Speed(device=device, threads=1 if device == "cpu" else 0),
-            data_dir=place.data_dir,
-            progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
-        )
-        for part, metrics in zip(batch, self.measure(batch, context, place), strict=True):
-            done += 1
-            yield part, [metrics]
-
-
 def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = "") -> Metrics:
     """Return the numbers and words of nested dictionaries; lists are left out, and what is no number is None.
 
@@ -87,7 +62,7 @@ def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = ""
 
 
 @dataclass(frozen=True)
-class RunCells(CellKind):
+class RunCells(Kind):
     """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone."""
 
     name: ClassVar[str] = "run"
@@ -103,7 +78,13 @@ class RunCells(CellKind):
         # A mean that is estimated over the air depends on the target.
         return scenario if scenario.workers.centre_on_air else (draws_key(scenario), closed_form)
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def first_names(self) -> set[str]:
+        from airmixml.runs.results import RunResult
+
+        stated = {"epsilon", "epsilon_row", *_STATED_OF_RUNS, *(f"epsilon_{name}" for name in ADVERSARIES.names)}
+        return stated | {each.name for each in fields(RunResult)}.difference(_LEFT_OUT_OF_RUNS)
+
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         import torch
 
         from airmixml.edge.training import learn_family
@@ -148,7 +129,7 @@ def _run_metrics(result: RunResult) -> Metrics:
 
 
 @dataclass(frozen=True)
-class AttackCells(CellKind):
+class AttackCells(Kind):
     """``airmix attack`` with the attacks of these names."""
 
     name: ClassVar[str] = "attack"
@@ -161,7 +142,7 @@ class AttackCells(CellKind):
     def asked(self) -> str:
         return json.dumps({"attacks": list(self.attacks)})
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.attacks.run_attacks import check_attackable, run_attacks
 
         (part,) = parts
@@ -183,7 +164,7 @@ def _attack_metrics(result: AttackResult) -> Metrics:
 
 
 @dataclass(frozen=True)
-class AuditCells(CellKind):
+class AuditCells(Kind):
     """``airmix audit`` with these settings."""
 
     name: ClassVar[str] = "audit"
@@ -195,7 +176,7 @@ class AuditCells(CellKind):
     def asked(self) -> str:
         return json.dumps({**vars(self.settings), "fault": self.settings.fault.name}, sort_keys=True)
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.audit.auditor import audit_scenario
         from airmixml.audit.trials import Keeper
 
@@ -215,7 +196,7 @@ def _audit_metrics(result: AuditResult) -> Metrics:
     return {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
 
 
-def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> CellKind:
+def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> Kind:
     """Return what the command does with a cell; refuse options of another command, and attacks that do not exist."""
     commands = ("run", "attack", "audit")
     if command not in commands:
@@ -250,17 +231,14 @@ class Energies(Kind):
     def group(self, scenario: Scenario) -> Hashable:
         return scenario.seed, scenario.workers, scenario.learner
 
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.radio.tally import rehearse_family
 
-        (part,) = batch
+        (part,) = parts
         input_dim, label_dim = dimensions(part.scenarios[0])
         rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
-        outcomes: dict[int, Outcome] = {}
-        for number, tally in _by_shared_draws(part.scenarios, rehearse):
-            outcomes[number] = tally if isinstance(tally, dict) else {"energy_joules": tally.energy_joules}
-            place.tell(len(outcomes) / len(part.scenarios))
-        yield part, _in_order(outcomes)
+        for each in _by_shared_draws(part.scenarios, rehearse, place.tell):
+            yield each if isinstance(each, dict) else {"energy_joules": each.energy_joules}
 
 
 @dataclass(frozen=True)
@@ -285,58 +263,45 @@ class Trainings(Energies):
                 f"workers.centre = {workers.centre!r}: each target has data of its own; run each scenario by itself"
             )
 
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         import torch
 
         from airmixml.edge import train_stack
         from airmixml.radio.transmission import simulate_family
         from airmixml.workers import load_dataset
 
-        (part,) = batch
+        (part,) = parts
         first = part.scenarios[0]
-        # One thread: more would not help small networks, and their number must not change what a batch gives.
-        speed = Speed(device=part.device, threads=1 if part.device == "cpu" else 0)
-        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=speed.device)
-        simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
-        sent: dict[int, Any] = dict(_by_shared_draws(part.scenarios, simulate))
-        outcomes: dict[int, Outcome] = {n: each for n, each in sent.items() if isinstance(each, dict)}
-        simulated = {n: each for n, each in sent.items() if not isinstance(each, dict)}
-        sent.clear()
-        if not simulated:
-            yield part, _in_order(outcomes)
-            return
-        checkpoint = place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}")
-        reports = {number: mixtures.report for number, mixtures in simulated.items()}
-        inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
-        labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
-        simulated.clear()  # what is stacked need not be held twice
-        histories = train_stack(
-            first.learner,
-            dataset,
-            inputs,
-            labels,
-            seed=first.seed,
-            speed=speed,
-            progress=place.progress("training"),
-            checkpoint=checkpoint,
-        )
-        for (number, report), history in zip(reports.items(), histories, strict=True):
-            if not all(map(math.isfinite, history.loss)):
-                why = "training: the loss stopped being a number; the mixtures are too noisy"
-                outcomes[number] = {"error": why}
-                continue
-            outcomes[number] = {"energy_joules": report.energy_joules, "curve": list(history.test_accuracy)}
-        yield part, _in_order(outcomes)
-
-
-def _in_order(outcomes: dict[int, Outcome]) -> list[Outcome]:
-    return [outcomes[number] for number in sorted(outcomes)]
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=part.device)
+        outcomes = _by_shared_draws(part.scenarios, partial(simulate_family, dataset=dataset, context=context))
+        sent = [number for number, each in enumerate(outcomes) if not isinstance(each, dict)]
+        if sent:
+            inputs = torch.stack([outcomes[number].inputs for number in sent])
+            labels = torch.stack([outcomes[number].labels for number in sent])
+            for number in sent:  # what is stacked need not be held twice
+                outcomes[number] = {"energy_joules": outcomes[number].report.energy_joules}
+            histories = train_stack(
+                first.learner,
+                dataset,
+                inputs,
+                labels,
+                seed=first.seed,
+                speed=context.speed,
+                progress=context.progress,
+                checkpoint=place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}"),
+            )
+            for number, history in zip(sent, histories, strict=True):
+                outcomes[number]["curve"] = list(history.test_accuracy)
+                if not all(map(math.isfinite, history.loss)):
+                    why = "training: the loss stopped being a number; the mixtures are too noisy"
+                    outcomes[number] = {"error": why}
+        yield from outcomes
 
 
 def _by_shared_draws(
-    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Any]]
-) -> Iterator[tuple[int, Any]]:
-    """Run scenarios that share their draws together; yield the number of each with its result.
+    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Any]], tell: Tell = silent_share
+) -> list[Any]:
+    """Run scenarios that share their draws together, and return what each gives.
 
     Where one is refused, the others are run alone, and its result is the error. What is not of a scenario's making, and
     may be mended, is raised: the same command tries again.
@@ -346,15 +311,17 @@ def _by_shared_draws(
     shared: dict[tuple[object, ...], list[int]] = {}
     for number, scenario in enumerate(scenarios):
         shared.setdefault(draws_key(scenario), []).append(number)
-    waiting = list(shared.values())
+    waiting, found = list(shared.values()), dict[int, Any]()
     while waiting:
         numbers = waiting.pop(0)
         try:
-            yield from zip(numbers, run([scenarios[number] for number in numbers]), strict=True)
+            found |= zip(numbers, run([scenarios[number] for number in numbers]), strict=True)
         except AirMixError as problem:
             if may_be_mended(problem):
                 raise
             if len(numbers) > 1:
                 waiting[:0] = [[number] for number in numbers]
             else:
-                yield numbers[0], {"error": one_line(str(problem))}
+                found[numbers[0]] = {"error": one_line(str(problem))}
+        tell(len(found) / len(scenarios))
+    return [found[number] for number in range(len(scenarios))]

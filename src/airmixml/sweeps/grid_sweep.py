@@ -6,7 +6,7 @@ A sweep is a study, so it simulates: its noise follows from the seeds, and no ce
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +19,8 @@ from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import Outcome, cut_into_batches, useful_jobs
-from airmixml.sweeps.cells import CellKind, kind_of
+from airmixml.sweeps.batches import Kind, Outcome, cut_into_batches, useful_jobs
+from airmixml.sweeps.cells import kind_of
 from airmixml.sweeps.sweep_page import Swept, SweptRow, write_sweep
 from airmixml.wording import did_you_mean, one_line, shown_name
 from airmixml.workers import settle
@@ -87,6 +87,9 @@ def sweep_grid(
     engine = Engine.of(engine, jobs or None, default=0).name
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
+    heads = kind.first_names()
+    unknown = [name for name in metrics if name.partition(".")[0] not in heads]
+    _check_names(unknown, command, heads and heads.union(kind.default_metrics))
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
@@ -99,7 +102,7 @@ def sweep_grid(
         if metrics:  # names are known once a cell is there; a wrong one is refused before the others are run
             first = run(alone[:1])
             already = first.kept_batches - 1
-            _check_names(metrics, command, list(first.outcomes.values()), kind.default_metrics)
+            _check_names(metrics, command, _names(first.outcomes.values()), kind.default_metrics)
         # On a cluster each cell is alone, where a node keeps nothing; else every process has some that share draws.
         batches = (
             alone
@@ -114,7 +117,7 @@ def sweep_grid(
             outcome: Outcome = {"error": why} if why else result.outcome(command, found[place].with_seed(seed))
             error = outcome.get("error", "")
             rows.append(SweptRow(point=point, seed=seed, metrics={} if error else outcome, error=error))
-    _check_names(metrics, command, [row.metrics for row in rows])
+    _check_names(metrics, command, _names(row.metrics for row in rows))
     return Swept(
         scenario=scenario,
         grid=grid,
@@ -129,12 +132,16 @@ def sweep_grid(
     )
 
 
-def _check_names(asked: Sequence[str], command: str, found: Sequence[Outcome], others: Sequence[str] = ()) -> None:
-    """Refuse the name of a metric that none of the cells has, as soon as some cell has metrics."""
-    known = sorted({name for each in found if "error" not in each for name in each})
+def _names(found: Iterable[Outcome]) -> set[str]:
+    """Return the names of all metrics that some cell has."""
+    return {name for each in found if "error" not in each for name in each}
+
+
+def _check_names(asked: Sequence[str], command: str, known: Collection[str], others: Sequence[str] = ()) -> None:
+    """Refuse the name of a metric that none of the cells has, where names are known at all."""
     for name in asked:
         if known and name not in (*known, *others):
-            near = did_you_mean(name, known)
+            near = did_you_mean(name, sorted(known))
             raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
 
 
@@ -158,7 +165,7 @@ def _scenarios(
     return found, refused
 
 
-def _default_metrics(kind: CellKind, rows: Sequence[SweptRow]) -> tuple[str, ...]:
+def _default_metrics(kind: Kind, rows: Sequence[SweptRow]) -> tuple[str, ...]:
     """Return the metrics that the tables show unless asked for others, as far as some cell has them."""
     there = {name for row in rows for name, value in row.metrics.items() if value is not None}
     if all(row.metrics.get("adversary", "server") == "server" for row in rows) and kind.name == "run":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Final
@@ -13,8 +14,6 @@ from airmixml.errors import ScenarioError
 from airmixml.scenario import Air
 from airmixml.wording import did_you_mean, shown_name
 
-_STEPS: Final = (1.0, 2.0, 5.0)
-_FINE_STEPS: Final = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 NOT_ALONE: Final = {
     "resync_seconds": "does nothing by itself: how often phases are put right, which the base air says (--set)",
 }
@@ -28,28 +27,12 @@ class ImpairmentLadder:
     key: str  #: of the table ``[air]``
     name: str  #: what it is, in a few words
     unit: str  #: of its size
-    sizes: tuple[float, ...]  #: from mild to severe
+    sizes: Sequence[float]  #: from mild to severe
     hardware: str  #: what real devices have
     log: bool = True  #: whether equal steps are equal factors
     needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
-    along: tuple[str, ...] = ()  #: keys that belong to it: a class of hardware with others of its own is not judged
+    along: Sequence[str] = ()  #: keys that belong to it: a class of hardware with others of its own is not judged
     limits: dict[str, float] = field(default_factory=dict)  #: what classes of hardware have whose air leaves it out
-
-    @classmethod
-    def read(cls, key: str, entry: dict[str, Any]) -> ImpairmentLadder:
-        """Return an entry of ``impairment_ladders.toml``."""
-        sizes = tuple(entry.pop("sizes", ()))
-        if "decades" in entry:
-            low, high = entry.pop("decades")
-            steps = _FINE_STEPS if entry.pop("fine", False) else _STEPS
-            sizes = tuple(
-                size for ten in range(-12, 12) for step in steps if low <= (size := float(f"{step}e{ten}")) <= high
-            )
-        elif "steps" in entry:
-            first, last, step = entry.pop("steps")
-            count = round(abs(last - first) / step)
-            sizes = tuple(first + (last - first) * place / count for place in range(count + 1))
-        return cls(key=key, sizes=sizes, along=tuple(entry.pop("along", ())), **entry)
 
     @property
     def fewer_is_worse(self) -> bool:
@@ -66,7 +49,7 @@ class ImpairmentLadder:
 
 
 IMPAIRMENT_LADDERS: Final = tuple(
-    ImpairmentLadder.read(key, entry)
+    ImpairmentLadder(key=key, **entry)
     for key, entry in tomllib.loads(
         files(__package__).joinpath("impairment_ladders.toml").read_text(encoding="utf-8")
     ).items()
@@ -103,20 +86,32 @@ class LadderSearch:
         self.ladder = ladder
         self._rungs = ladder.sizes[::-2][::-1] if coarse else ladder.sizes
         self._tolerated, self._refused = -1, len(self._rungs)
-        self.next_size: float | None = self._rungs[-1]  # what to try next; None when the answer is known
         self.tried: list[float] = []
-        self.largest_tolerated: float | None = None  # None where not even the mildest is
-        self.smallest_refused: float | None = None  # None where all are tolerated
+
+    @property
+    def next_size(self) -> float | None:
+        """What to try next; None when the answer is known."""
+        if self._refused - self._tolerated == 1:
+            return None
+        return self._rungs[(self._tolerated + self._refused) // 2 if self.tried else -1]
+
+    @property
+    def largest_tolerated(self) -> float | None:
+        """None where not even the mildest is."""
+        return None if self._tolerated < 0 else self._rungs[self._tolerated]
+
+    @property
+    def smallest_refused(self) -> float | None:
+        """None where all are tolerated."""
+        return None if self._refused == len(self._rungs) else self._rungs[self._refused]
 
     def told(self, size: float, *, tolerated: bool) -> None:
         """Take into account whether a size is tolerated."""
         self.tried.append(size)
         if tolerated:
-            self._tolerated, self.largest_tolerated = self._rungs.index(size), size
+            self._tolerated = self._rungs.index(size)
         else:
-            self._refused, self.smallest_refused = self._rungs.index(size), size
-        between = (self._tolerated + self._refused) // 2
-        self.next_size = self._rungs[between] if self._refused - self._tolerated > 1 else None
+            self._refused = self._rungs.index(size)
 
 
 @dataclass(frozen=True, kw_only=True)

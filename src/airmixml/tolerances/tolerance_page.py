@@ -22,7 +22,7 @@ from airmixml.output.figures import (
 from airmixml.output.page import Folded, Lines, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
-from airmixml.sweeps.study_files import BARE, write_study
+from airmixml.sweeps.sweep_page import BARE, write_study
 from airmixml.tolerances.tolerance import IMPAIRMENT_LADDERS
 from airmixml.wording import NONE, plural, sentence, simulated
 
@@ -145,8 +145,9 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     log = ladder.log and low > 0.0
     axis.set_xscale("log" if ladder.log else "linear")
     low, high = (low / 1.5, high * 1.5) if log else (low - 0.04 * (high - low), high + 0.04 * (high - low))
-    # The fall around the tolerated score, rather than all the way down.
-    bottom, top = max(min([*scores, ideal - 2.0 * drop]), ideal - (1.0 + _BELOW) * drop), max([ideal, *scores])
+    # The fall around the tolerated score, rather than all the way down, but for the best of what was tried.
+    lowest = min(ideal - (1.0 + _BELOW) * drop, max(scores))
+    bottom, top = max(min([*scores, ideal - 2.0 * drop]), lowest), max([ideal, *scores])
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
     for number, (air, size) in enumerate(has.items()):
         colour, style = _CLASS_COLOURS[number % 4], _CLASS_STYLES[number % 4]
