@@ -10,8 +10,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign
-from airmixml.planning.needed import _nearest, needed_for
-from airmixml.planning.planned import Needed
+from airmixml.planning.planned import Needed, _nearest, needed_for
 from airmixml.planning.trials import TableTrial, trial_of
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "learner.model=lda", "learner.rounds=0")

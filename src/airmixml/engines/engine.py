@@ -70,7 +70,7 @@ class Engine:
         if not items:
             return
         if self.name == "ray":
-            from airmixml.engines.cluster import run_on_ray
+            from airmixml.engines.processes import run_on_ray
 
             yield from run_on_ray(prepare, shared, items, self.jobs, on_gpu=on_gpu)
         elif self.here:

@@ -22,8 +22,7 @@ from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.errors import AirMixError
-from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
-from airmixml.planning.image_designs import ImageTrial, nearest_set
+from airmixml.planning.design_search import ImageTrial, NoisyDesign, TableDesign, Trial, TriedDesign, nearest_set
 from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
