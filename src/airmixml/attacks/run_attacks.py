@@ -138,11 +138,8 @@ def run_attacks(scenario: Scenario, parts: Sequence[str], *, folder: Path, conte
         held, refused = np.unique(population.sample_index), _refusals(scenario, parts)
         fitting = [name for name in parts if not refused[name]]
         target = scenario, _choose_examples(held, dataset)
-        found = Study(
-            cells=fitting,
-            task=_AttackTask(target, ResultStore(folder), context, len(fitting)),
-            reducer=lambda found, _kept: dict(found),
-        ).run()
+        task = _AttackTask(target, ResultStore(folder), context, len(fitting))
+        found, _ = Study(cells=fitting, task=task).run()
         known = (*_ADVERSARIES, scenario.privacy.adversary, *(ATTACKS.load(name).adversary for name in parts))
         return AttackResult(
             scenario=scenario,
@@ -205,9 +202,8 @@ class _AttackTask:
 
         return self.store.load(f"{name}.npz", read)
 
-    def save(self, name: str, found: Found) -> bool:
+    def save(self, name: str, found: Found) -> None:
         self.store.save(f"{name}.npz", found.to_dict(), found.arrays)
-        return True
 
     def run(self, unfinished: Iterable[str], finished: Callable[[str, Found], None]) -> None:
         """Run what is left; in other processes each runs the slots for itself."""

@@ -210,8 +210,7 @@ class Trial(ABC):
 
         No design is recommended that is on the air for longer than ``max_air_seconds``.
         """
-        own_design = TableDesign.of(self.scenario)
-        tried = self.of(self.candidates())
+        own_design, tried = TableDesign.of(self.scenario), self.of(self.candidates())
         known = {each.design for each in tried}
         tried += self.of(each for each in dict.fromkeys((own_design, *self.after(tried))) if each not in known)
         own = next((each for each in tried if each.design == own_design), None)
@@ -263,6 +262,12 @@ class Curve(NamedTuple):
     log_noise: Doubles  # ascending; shape levels
     accuracies: Doubles  # levels x seeds
 
+    @classmethod
+    def of(cls, levels: list[list[float]]) -> Self:
+        """Return the curve through levels, each with its noise first."""
+        table = np.array(sorted(levels))
+        return cls(table[:, 0], table[:, 1:])
+
     def at(self, noise: float) -> Doubles:
         """Return the accuracy of each seed with this noise; with less than was measured, as with the least."""
         return np.array([np.interp(math.log(noise), self.log_noise, seed) for seed in self.accuracies.T])
@@ -281,12 +286,10 @@ def measured() -> dict[MeasuredSet, Curves]:
             name = MeasuredSet(row["encoder"], row["dataset"], int(row["workers"]))
             accuracies = [float(each) for each in row["accuracies"].split()]
             levels[name][int(row["features"]), int(row["rounds"])].append([math.log(float(row["noise"])), *accuracies])
-    return {name: {key: _curve(found) for key, found in curves.items()} for name, curves in levels.items()}
-
-
-def _curve(levels: list[list[float]]) -> Curve:
-    table = np.array(sorted(levels))
-    return Curve(table[:, 0], table[:, 1:])
+    tables = {name: {key: np.array(sorted(rows)) for key, rows in found.items()} for name, found in levels.items()}
+    return {
+        name: {key: Curve(each[:, 0], each[:, 1:]) for key, each in found.items()} for name, found in tables.items()
+    }
 
 
 def nearest_set(scenario: Scenario) -> MeasuredSet | None:
@@ -321,21 +324,15 @@ class ImageTrial(Trial):
 
     def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
         """Return what designs reach, but for those with more noise, or far other features, than was measured."""
-        return [found for found in map(self._expected, designs) if found is not None]
-
-    def _expected(self, design: TableDesign) -> TriedDesign | None:
-        aired = design.applied_to(self.scenario)
-        features = design.features or self.inputs - self._constant
-        accuracies = self._between(features, design.rounds, self._noise(aired, features))
-        if accuracies is None:
-            return None
-        system = System.of(aired, features + self._constant, self.classes)
-        return TriedDesign(
-            design=design,
-            accuracies=tuple(accuracies.tolist()),
-            uplink_symbols=system.uplink_symbols,
-            air_seconds=system.air_seconds,
-        )
+        found = []
+        for design in designs:
+            aired, features = design.applied_to(self.scenario), design.features or self.inputs - self._constant
+            accuracies = self._between(features, design.rounds, self._noise(aired, features))
+            if accuracies is not None:
+                system = System.of(aired, features + self._constant, self.classes)
+                on_air: dict[str, Any] = {"uplink_symbols": system.uplink_symbols, "air_seconds": system.air_seconds}
+                found.append(TriedDesign(design=design, accuracies=tuple(accuracies.tolist()), **on_air))
+        return found
 
     def _noise(self, aired: Scenario, features: int) -> float:
         """Return the noise of all slots together, as if all were one."""

@@ -72,7 +72,7 @@ class Sizing:
     input_dim: int  # d_X as it leaves the encoder
     label_dim: int  # d_Y
 
-    @property
+    @cached_property
     def system(self) -> System:
         """What follows from them for every command: signal, sensitivity, energy and more."""
         return System.of(self.scenario, self.input_dim, self.label_dim)
@@ -215,12 +215,10 @@ def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedSignal:
-    """Energies per symbol of what one worker sends, and of its mean over all workers."""
+    """Energies per symbol of what one worker sends, E ||v||^2, and of its mean over all workers, ||E v||^2."""
 
-    input_energy: float  # E ||v||^2 of the input symbols, over their number
-    input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
-    label_energy: float  # the same for the label symbols
-    label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+    inputs: tuple[float, float]  # both of the input symbols, over their number
+    labels: tuple[float, float]  # both of the label symbols, over their number; for balanced classes that say nothing
     workers: float = math.inf  # how many of them the means are over, where they are of rows and not of assumptions
 
     @classmethod
@@ -241,13 +239,12 @@ class ExpectedSignal:
         if signal.moments:
             means, weights = (inputs.T @ inputs / rows, inputs.T @ labels / rows), squares * weights
             squares = squares**2
-        return cls(
-            input_energy=float(squares.mean()) / signal.input_symbols,
-            input_mean_energy=float((means[0] ** 2).sum()) / signal.input_symbols,
-            label_energy=float(weights.mean()) / signal.label_symbols,
-            label_mean_energy=float((means[1] ** 2).sum()) / signal.label_symbols,
-            workers=rows,
+        symbols = signal.input_symbols, signal.label_symbols
+        energies = (
+            (float(each.mean()) / count, float((mean**2).sum()) / count)
+            for each, mean, count in zip((squares, weights), means, symbols, strict=True)
         )
+        return cls(inputs=next(energies), labels=next(energies), workers=rows)
 
     @classmethod
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
@@ -262,30 +259,24 @@ class ExpectedSignal:
         weight, mean_share = signal.label_weight**2, 0.0 if signal.centred_labels else 1.0 / signal.classes
         if not signal.moments:
             return cls(
-                input_energy=squared_norm / signal.input_symbols,
-                input_mean_energy=squared_mean / signal.input_symbols,
-                label_energy=weight / signal.classes,
-                label_mean_energy=weight * mean_share / signal.classes,
+                inputs=(squared_norm / signal.input_symbols, squared_mean / signal.input_symbols),
+                labels=(weight / signal.classes, weight * mean_share / signal.classes),
             )
         # tr M^2 of M = E x x^T: the mean's own product, what it shares with the features, and the features' spread.
         spread = numbers * variance**2 + 2.0 * variance * share * numbers * mean**2
+        second = squared_norm**2, squared_mean**2 + spread
+        cross = weight * squared_norm, weight * squared_mean * mean_share
         return cls(
-            input_energy=squared_norm**2 / signal.input_symbols,
-            input_mean_energy=(squared_mean**2 + spread) / signal.input_symbols,
-            label_energy=weight * squared_norm / signal.label_symbols,
-            label_mean_energy=weight * squared_mean * mean_share / signal.label_symbols,
+            inputs=(second[0] / signal.input_symbols, second[1] / signal.input_symbols),
+            labels=(cross[0] / signal.label_symbols, cross[1] / signal.label_symbols),
         )
 
-    def of_inputs(self, ratios: Doubles) -> Doubles:
-        """Return the expected square of an input symbol of each slot's mixture; ratios are slots x scheduled."""
-        return self._mixed(ratios, self.input_energy, self.input_mean_energy)
+    def mixed(self, ratios: Doubles, energies: tuple[float, float]) -> Doubles:
+        """Return the expected square of a symbol of each slot's mixture; ratios are slots x scheduled.
 
-    def of_labels(self, ratios: Doubles) -> Doubles:
-        """Return the expected square of a label symbol of each slot's mixture; ratios are slots x scheduled."""
-        return self._mixed(ratios, self.label_energy, self.label_mean_energy)
-
-    def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
-        """Return the energy of sum q_i v_i over draws of workers without replacement; all of them give the mean."""
+        Workers are drawn without replacement, and all of them together give the mean.
+        """
+        energy, mean_energy = energies
         total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
         if math.isinf(self.workers):
             return np.asarray((total - squares) * mean_energy + squares * energy)

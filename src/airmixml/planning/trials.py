@@ -8,14 +8,13 @@ same rows with their noise. benchmarks/check_tables_plan.py compares the order w
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.labels import Centred, OneHot
@@ -108,7 +107,7 @@ class EncodedTable:
     def __init__(
         self, scenario: Scenario, table: SyntheticTable, classes: int, distance_metres: Doubles, number: int
     ) -> None:
-        self._classes, self._number = classes, number
+        self._number = number
         self._received: dict[tuple[float, float], ReceivedMoments] = {}
         workers, streams = scenario.workers, Streams(scenario.seed + number)
         train, _ = encode(workers, table.train_inputs, streams=streams)
@@ -119,18 +118,14 @@ class EncodedTable:
             mean = (train.mean(axis=0) + slot.noise_deviation * noise).astype(np.float32)
             train, _ = encode_centred(workers, train - mean, streams)
             test, _ = encode_centred(workers, test - mean, streams)
-        self._train, self._test = train, test
-        self._train_labels, self._test_labels = table.train_labels, table.test_labels
-        code = Centred(classes) if workers.label_code == "centred" else OneHot(classes)
-        self._labels = code.coded(table.train_labels)
-
-    @cached_property
-    def _products(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean second moments as they are sent (symbols), and mean moments with the label (d x classes)."""
-        inputs = torch.from_numpy(self._train).double()
-        labels = torch.from_numpy(self._labels).double()
-        second = inputs.T @ inputs / len(inputs)
-        return pack_symmetric(second[None])[0], inputs.T @ labels / len(inputs)
+        self._train, self._test, self._test_labels = train, test, table.test_labels
+        self._norms: Doubles = np.linalg.norm(train, axis=1).astype(np.float64)
+        self._one_hot = OneHot(classes).coded(table.train_labels)
+        coded = Centred(classes).coded(table.train_labels) if workers.label_code == "centred" else self._one_hot
+        inputs, labels = torch.from_numpy(train).double(), torch.from_numpy(coded).double()
+        # Mean second moments as they are sent (symbols), and mean moments with the label (d x classes).
+        self._second = pack_symmetric((inputs.T @ inputs / len(inputs))[None])[0]
+        self._cross = inputs.T @ labels / len(inputs)
 
     def accuracy(self, design: NoisyDesign) -> float:
         """Return the share of test rows that the design's learner gets right."""
@@ -145,16 +140,15 @@ class EncodedTable:
             *_, solution = descend(scenario, send, rounds, solution, moments)
         weights, biases = solution
         scores = torch.from_numpy(self._test).double() @ weights + biases
-        right: NDArray[np.bool_] = scores.argmax(dim=1).numpy() == self._test_labels
-        return float(right.mean())
+        return float(np.mean(scores.argmax(dim=1).numpy() == self._test_labels))
 
     def _receive(self, design: NoisyDesign) -> ReceivedMoments:
         """Return the moments with their noise."""
         workers, noise = design.scenario.workers, math.sqrt(design.variance)
         rng = np.random.default_rng((self._number, 2))
-        second, cross = self._products
-        received = second + noise * torch.from_numpy(rng.standard_normal(len(second)))
-        labelled = cross.flatten() + noise / workers.label_weight * torch.from_numpy(rng.standard_normal(cross.numel()))
+        received = self._second + noise * torch.from_numpy(rng.standard_normal(len(self._second)))
+        drawn = torch.from_numpy(rng.standard_normal(self._cross.numel()))
+        labelled = self._cross.flatten() + noise / workers.label_weight * drawn
         squared_norm = workers.clip_norm**2 if workers.norm == "unit" else 0.0
         constant = workers.constant * workers.clip_norm
         collector = MomentsCollector(design.signal, constant=constant, squared_norm=squared_norm)
@@ -171,14 +165,6 @@ class EncodedTable:
         largest = math.sqrt(design.signal.largest_squared_norm(design.scenario.workers.clip_norm**2))
         deviation = math.sqrt(design.round_variance) * told.clip / largest
         return torch.from_numpy(gradient + deviation * rng.standard_normal(gradient.shape)), deviation
-
-    @cached_property
-    def _norms(self) -> Doubles:
-        return np.asarray(np.linalg.norm(self._train, axis=1).astype(np.float64))
-
-    @cached_property
-    def _one_hot(self) -> Singles:
-        return OneHot(self._classes).coded(self._train_labels)
 
 
 # What keeps a plan quick: larger tables are made with so many rows, columns and classes, and say so.

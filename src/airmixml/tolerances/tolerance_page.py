@@ -23,7 +23,6 @@ from airmixml.output.page import Folded, Lines, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.sweep_page import BARE, write_study
-from airmixml.tolerances.tolerance import IMPAIRMENT_LADDERS
 from airmixml.wording import NONE, plural, sentence, simulated
 
 if TYPE_CHECKING:
@@ -131,6 +130,8 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
 
 
 def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
+    from airmixml.tolerances.tolerance_search import IMPAIRMENT_LADDERS  # here: it needs torch, which a page does not
+
     ideal, drop = plain["ideal"]["mean"], plain["drop"]
     ladder = next(one for one in IMPAIRMENT_LADDERS if f"air.{one.key}" == each["key"])
     tried = [one for one in each["tried"] if not one["error"]]
