@@ -182,7 +182,7 @@ class Account:
         if not undrawn or self.design.says(facts.ImperfectAir):
             return ""
         both = " (--ledger draws the schedule and shows both)" * self.in_watts
-        limit = f"before the draw, for up to {self.design.participations:,} slots of one worker"
+        limit, parts = f"before the draw, for up to {self.design.participations:,} slots of one worker", list[str]()
         exact = next((each for each in self.statements if (each.adversary, each.accountant) == ("server", "gdp")), None)
         if exact is not None and exact.schedule_failure:
             # The median over schedules: as likely as not no worker is drawn more often.
@@ -190,10 +190,11 @@ class Account:
             often = binomial_quantile(rare, self.design.slots, chance)
             about = f"about {epsilon_text(float(f'{self._server_epsilon(often):.3g}'))}"
             typical = f"after a typical draw {about}, for the {often:,} slots of the worst worker"
-            limit = f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}; also before the draw"
+            parts, limit = [f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}"], "also before the draw"
             undrawn["server"].remove("gdp")
-        told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each)
-        return (f"{limit}: {told}" if told else limit.removesuffix("; also before the draw")) + both
+        if told := "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each):
+            parts.append(f"{limit}: {told}")
+        return "; ".join(parts) + both
 
     @property
     def receivers(self) -> str:

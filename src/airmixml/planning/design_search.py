@@ -61,10 +61,9 @@ class TableDesign:
 
     def applied_to(self, scenario: Scenario) -> Scenario:
         """Return the scenario with this design."""
-        workers = {name: value for name, value in asdict(self).items() if name not in _OF_LEARNER}
-        learner = {name: getattr(self, name) for name in _OF_LEARNER}
-        changed = replace(scenario.workers, **workers), replace(scenario.learner, **learner)
-        return replace(scenario, workers=changed[0], learner=changed[1])
+        sent = asdict(self)
+        learner = replace(scenario.learner, **{name: sent.pop(name) for name in _OF_LEARNER})
+        return replace(scenario, workers=replace(scenario.workers, **sent), learner=learner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,22 +117,18 @@ class DesignSearch:
     own: TriedDesign  # the scenario's own design
     best: TriedDesign  # the recommended one: see ``simplest_of``
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
-    rows: int  # rows to learn from, in each
-    inputs: int  # columns of each
-    classes: int  # classes of each
+    trial: "Trial"  # what they were tried on
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
-    measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
-    times: str = "synthetic tables"  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
 
     @property
-    def tables(self) -> int:
-        """How many tables, splits or runs each was tried on."""
-        return len(self.own.accuracies)
+    def measured_on(self) -> str:
+        """The public set that accuracies were measured on; empty: they are of synthetic tables."""
+        return self.trial.told
 
     @property
     def basis(self) -> str:
         """What accuracies rest on."""
-        return f"{self.tables} {self.times}"
+        return f"{len(self.own.accuracies)} {self.trial.times}"
 
     @property
     def reason(self) -> str:
@@ -150,7 +145,8 @@ class DesignSearch:
         return f"the most accurate design is {more:.1f} ± {chance:.1f} points better; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes", "basis")}
+        sizes = {name: getattr(self.trial, name) for name in ("rows", "inputs", "classes")}
+        sizes |= {"tables": len(self.own.accuracies), "basis": self.basis}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
         told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
@@ -182,7 +178,7 @@ class NoisyDesign:
 class Trial(ABC):
     """Says how accurate designs are at a scenario's privacy target, each as many times."""
 
-    times: str  # what a mean is taken over
+    times: str  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
     told = ""  # the public set that accuracies were measured on, if any was
     rows: int  # to learn from, each time
     inputs: int
@@ -217,17 +213,8 @@ class Trial(ABC):
         if own is None:
             return None
         tried.sort(key=lambda each: -each.accuracy)
-        return DesignSearch(
-            own=own,
-            best=simplest_of(tried, max_air_seconds, self.worth),
-            tried=tuple(tried),
-            rows=self.rows,
-            inputs=self.inputs,
-            classes=self.classes,
-            max_air_seconds=max_air_seconds,
-            measured_on=self.told,
-            times=self.times,
-        )
+        best = simplest_of(tried, max_air_seconds, self.worth)
+        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=self, max_air_seconds=max_air_seconds)
 
 
 def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:

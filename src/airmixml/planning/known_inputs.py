@@ -110,9 +110,6 @@ def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]
     return float(means.mean()), float(np.sqrt((deviations**2).mean() + means.var()))
 
 
-_MOST_TRIED = 64
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowsPlan:
     """A bound on rows, and why."""
@@ -137,7 +134,7 @@ def plan_rows_bound(rows: Integers, *, noise_multiplier: float, symbols: int) ->
     counts = np.asarray(rows, dtype=np.float64)
     if not len(counts) or counts.min() < 1:
         raise ScenarioError("rows: must be at least 1 for each of at least one worker")
-    tried = np.unique(np.geomspace(1.0, max(counts.max(), 1.0), _MOST_TRIED).round())
+    tried = np.unique(np.geomspace(1.0, max(counts.max(), 1.0), 64).round())
     noise, sampling = (np.array(each) for each in zip(*(_errors(counts, bound) for bound in tried), strict=True))
     noise = noise * noise_multiplier**2 * symbols
     errors = noise + sampling

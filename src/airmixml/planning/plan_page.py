@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airmixml.planning.design_search import TriedDesign
     from airmixml.planning.planned import Plan
 
-_SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of the table of designs that were tried
 _MARK: Final[dict[str, Any]] = {"linestyle": "", "color": ORANGE, "markeredgecolor": "black"}
 _MARKS: Final[dict[str, dict[str, Any]]] = {
@@ -46,24 +45,19 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
     word = "feasible" if plain["feasible"] else "not feasible"
     word += "" if power == "dp" else f', if mixing.power = "dp": the scenario has "{power}", which keeps no target'
     found, instead = plain.get("recommended"), plain.get("of_recommended")
-    own, costs, tables = dict(_costs(plain, scenario)), [], list[Part]()
-    if found is None:
-        costs = list(own.items())
-    else:
-        tables.append(_side_by_side(own, found, instead, scenario))
+    own = dict(_costs(plain, scenario))
+    tables: list[Part] = [] if found is None else [_side_by_side(own, found, instead, scenario)]
     tables += _others(plain, scenario)
     tables += [plain["note"]] if "note" in plain else []
-    if found is not None:
-        tables += _recommendation(found, scenario)
-    if "run_with" in plain:
-        tables.append(Code(plain["run_with"]))
+    tables += [] if found is None else _recommendation(found, scenario)
+    tables += [Code(plain["run_with"])] if "run_with" in plain else []
     card = claimed_card(privacy.adversary, privacy.epsilon if plain["feasible"] else None, scenario)
     return Page.of_result(
         kind="plan",
         title=f"Plan of {titled(plain['name'], scenario.air)}: {word}",
         verdict=f"{_needed_in_a_line(plain)}; {plain['verdict']}" if "needed" in plain else plain["verdict"],
         cards=(Cards(title=scenario.title, cards=(card,)),),
-        costs=costs,
+        costs=list(own.items()) if found is None else [],
         tables=tables,
         command=("plan",),
     )

@@ -26,7 +26,6 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.planning.design_search import DesignSearch, TableDesign, error_of_mean
 from airmixml.planning.known_inputs import InputMoments
-from airmixml.planning.sizing import FramePlan, MaskPlan
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import RowPrivacy
@@ -73,11 +72,11 @@ class Plan:
     recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
     note: str = ""  # why nothing is recommended to such a learner
     of_recommended: Plan | None = None  # what that takes, where it is another design
-    frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
+    frame: dict[str, Any] | None = None  # what an air that is not ideal makes of a slot
     rounds: dict[str, Any] | None = None  # what rounds take
     # Symbols for the mean, in each other slot and of all together, and how many times workers must be reachable.
     uplink: dict[str, int] | None = None
-    masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
+    masks: dict[str, Any] | None = None  # what workers add to hide themselves, where they do
     integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
     link: dict[str, Any] | None = None  # what a digital link takes
     air_seconds: float = math.nan  # of all slots and rounds, and of the slot for the mean
@@ -106,8 +105,8 @@ class Plan:
     @property
     def overrides(self) -> tuple[str, ...]:
         """All that is recommended, for ``airmix run --set``."""
-        parts = (self.masks, self.recommended)
-        return tuple(override for part in parts if part is not None for override in part.overrides)
+        masks = () if self.masks is None else self.masks["overrides"]
+        return (*masks, *(() if self.recommended is None else self.recommended.overrides))
 
     @property
     def title(self) -> str:

@@ -52,18 +52,6 @@ _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
 
 
-@dataclass(frozen=True, kw_only=True)
-class FramePlan:
-    """A slot of a scenario on its air."""
-
-    data_symbols: int  # symbols of what a worker sends
-    symbols: int  # all symbols on the air, pilots and guards too
-    blocks: int  # how many blocks with a pilot of their own
-    seconds: float  # how long the slot lasts
-    signal_loss_db: float  # power that drifting phases and absent workers take from the sum
-    margin_db: float  # by how much less power is sent, so that no gain breaks the privacy target
-
-
 @dataclass(frozen=True)
 class Sizing:
     """A scenario, and what follows from it and from the dimensions of its data alone."""
@@ -113,53 +101,34 @@ class Sizing:
         left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
         return 1.0 / max(left, 1.0 / _SEATS)
 
-    def frame(self) -> FramePlan | None:
+    def frame(self) -> dict[str, Any] | None:
         """Return what the scenario's air makes of a slot; None on the ideal air."""
-        scenario, signal = self.scenario, self.system.signal
+        scenario, data_symbols = self.scenario, self.system.signal.symbols
         if scenario.air.is_ideal:
             return None
-        return FramePlan(
-            data_symbols=signal.symbols,
-            symbols=self.system.symbols_on_air,
-            blocks=frame_of(scenario.air, signal.symbols).block_count,
-            seconds=self.system.slot_seconds,
-            signal_loss_db=10.0 * math.log10(self.signal_loss),
-            margin_db=10.0 * math.log10(self.system.gain_bound),
-        )
+        return {
+            "data_symbols": data_symbols,  # symbols of what a worker sends
+            "symbols": self.system.symbols_on_air,  # all symbols on the air, pilots and guards too
+            "blocks": frame_of(scenario.air, data_symbols).block_count,  # how many blocks with a pilot of their own
+            "seconds": self.system.slot_seconds,
+            "signal_loss_db": 10.0 * math.log10(self.signal_loss),  # that drifting phases and absent workers take
+            "margin_db": 10.0 * math.log10(self.system.gain_bound),  # less power, so that no gain breaks the target
+        }
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskPlan:
-    """Noise and masks of the workers of a scenario."""
-
-    degree: int  # masks of each worker; 0 without masks
-    mask_share: float  # share of the privacy loss that is due to masks
-    above_thermal_db: float  # own noise of all workers over the receiver's
-    neighbours: int  # workers, neither colluding nor absent, with whom each shares masks, at least
-    nearest_dbm: float  # power of the nearest worker, all symbols of a slot on average
-    farthest_dbm: float  # that of the farthest, which fading may raise
-    gain_error: float  # deviation of the workers' gains over their mean, in phase
-    times_the_noise: float  # what that makes of the noise in the sum, over exact gains; 1 without masks
-    absent: float  # share of the workers that do not send
-    noise: dict[str, Any]  # in the sum, by where it comes from
-    # What other assumptions on colluders and absent workers cost: "name", "override", and "noise_db", the noise over
-    # signal in the sum, in dB more than as planned (None: impossible).
-    costs: tuple[dict[str, Any], ...]
-    overrides: tuple[str, ...]  # what would leave less noise
-    gain_db: float  # how much less
-
-
-def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
+def plan_masks(sizing: Sizing, received_watts: float) -> dict[str, Any] | None:
     """Return what workers add to hide themselves; None where they rest on the receiver's noise.
 
-    ``received_watts`` is beta max q^2.
+    ``received_watts`` is beta max q^2. Powers are of all symbols of a slot on average; fading may raise the farthest
+    worker's. Of "costs" each has a "name", an "override", and "noise_db", the noise over signal in the sum, in dB more
+    than as planned (None: impossible); "overrides" would leave "gain_db" less noise.
     """
     scenario = sizing.scenario
     masking = masking_of(scenario)
     if masking is None:
         return None
-    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.system.signal
-    gains = sizing.path_gain**2
+    noise, signal = expected_noise(scenario, sizing.signal_loss), sizing.system.signal
+    gains, gain_error = sizing.path_gain**2, gain_error_of(scenario)
     noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
     added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
     sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
@@ -167,21 +136,23 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     possible = [cost for cost in costs if cost["noise_db"] is not None]
     better = min(possible, key=lambda cost: cost["noise_db"], default=None)
     gain_db = 0.0 if better is None or better["override"].startswith("privacy.colluders") else -better["noise_db"]
-    return MaskPlan(
-        degree=0 if masking.graph is None else masking.graph.degree,
-        mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
-        above_thermal_db=above_thermal_db_of(scenario, masking),
-        neighbours=masking.honest.neighbours,
-        nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
-        farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
-        gain_error=gain_error_of(scenario),
-        times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
-        absent=silent_share(scenario),
-        noise=noise.to_dict(),
-        costs=costs,
-        overrides=(better["override"],) if better is not None and gain_db > _WORTH_DB else (),
-        gain_db=gain_db,
-    )
+    masked = masking.graph is not None
+    return {
+        "degree": masking.graph.degree if masking.graph is not None else 0,  # masks of each worker
+        "mask_share": mask_share_of(scenario) if masked else 0.0,  # of the privacy loss that is due to masks
+        "above_thermal_db": above_thermal_db_of(scenario, masking),  # own noise of all workers over the receiver's
+        "neighbours": masking.honest.neighbours,  # neither colluding nor absent, with whom each shares masks, at least
+        "nearest_dbm": float(watts_to_dbm(sent_watts / gains.max())),
+        "farthest_dbm": float(watts_to_dbm(sent_watts / gains.min())),
+        "gain_error": gain_error,  # deviation of the workers' gains over their mean, in phase
+        # What that makes of the noise in the sum, over exact gains.
+        "times_the_noise": times_the_noise(scenario.radio.scheduled, gain_error) if masked else 1.0,
+        "absent": silent_share(scenario),  # share of the workers that do not send
+        "noise": noise.to_dict(),  # in the sum, by where it comes from
+        "costs": costs,
+        "overrides": (better["override"],) if better is not None and gain_db > _WORTH_DB else (),
+        "gain_db": gain_db,
+    }
 
 
 def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:

@@ -98,9 +98,6 @@ def make_table(
     )
 
 
-_SHORTEST: Final = 1e-30
-
-
 class EncodedTable:
     """A synthetic table as designs with the same encoding send it: its moments, to which each adds its noise."""
 
@@ -159,7 +156,7 @@ class EncodedTable:
         """Return the mean clipped gradient as it is received, features x classes, and the deviation of its noise."""
         errors = told.errors(self._train, self._one_hot)
         lengths = self._norms * np.sqrt(np.einsum("ij,ij->i", errors, errors))
-        clipped = errors * np.minimum(1.0, told.clip / np.maximum(lengths, _SHORTEST))[:, None]
+        clipped = errors * np.minimum(1.0, told.clip / np.maximum(lengths, 1e-30))[:, None]
         gradient = self._train.T @ clipped.astype(np.float32) / len(errors)
         # Gradients are sent in units of the clip, and are then as long as moments at most.
         largest = math.sqrt(design.signal.largest_squared_norm(design.scenario.workers.clip_norm**2))

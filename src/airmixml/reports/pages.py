@@ -26,7 +26,7 @@ _BUILDERS: Final = {
     "comparison": "airmixml.compare.comparison_page:comparison_page",
     "sweep": "airmixml.sweeps.sweep_page:sweep_page",
     "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
-    "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
+    "reproduction": "airmixml.reproduction.reproduce:reproduction_page",
 }
 # What each shows; of the others the file's name is all that is known.
 _CAPTIONS: Final = {

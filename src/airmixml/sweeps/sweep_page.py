@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 _NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
 _MOST_ROWS: Final = 500  # of a page that opens quickly
 _MOST_LINES: Final = 6
-# Largest over smallest from which the axis of a key, or of the metric, is logarithmic.
-_DECADE: Final = 10.0
-_DECADES: Final = 100.0
 _MARKERS: Final = "osD^vP"
 BARE: Final = {"box": None, "padding": (0, 1, 0, 0)}  # a table of many columns: on a terminal every bar saved helps
 SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
@@ -279,10 +276,10 @@ def sweep_figure(plain: Plain, title: str) -> Figure | None:
             linestyle="none" if words else "-",  # nothing lies between two words
             label=value_text(line) if across else None,
         )
-    log = means and min(means) > 0.0 and max(means) >= _DECADES * min(means)
+    log = means and min(means) > 0.0 and max(means) >= 100.0 * min(means)
     axis.set(xlabel=along, ylabel=metric, yscale="log" if log else "linear")
     axis.margins(x=0.08, y=0.12)
-    if not words and min(places) > 0.0 and max(places) / min(places) >= _DECADE:
+    if not words and min(places) > 0.0 and max(places) / min(places) >= 10.0:
         axis.set_xscale("log")
     if len(places) <= 12:
         texts = list(map(value_text, values))

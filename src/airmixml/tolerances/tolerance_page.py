@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Plain = dict[str, Any]
-_MILLI = 1e-3
 _COMPARED = {"accuracy.final": "accuracy", "scores.r2": "R^2", "scores.labels_right": "labels right"}
 _VERDICTS: Final = {True: " ok", False: " too much", None: ""}
 
@@ -92,7 +91,7 @@ def _size(size: float | None) -> str:
     """Return a size with few digits: 0.05, 240, 1e-07."""
     if size is None:
         return NONE
-    return f"{size:.2g}" if 0.0 < abs(size) < _MILLI else f"{size:g}"
+    return f"{size:.2g}" if 0.0 < abs(size) < 1e-3 else f"{size:g}"
 
 
 def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
@@ -109,7 +108,6 @@ def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
     return write_study(out / "tolerances", page, plain, figure, csv=csv)
 
 
-_PANEL_INCHES: Final = (3.6, 2.7)
 _CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
 _CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
@@ -122,7 +120,7 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
         return None
     seeds = plural(len(plain["seeds"]), "seed")
     title = f"{scenario.title}: {plain['metric']} against the size of each impairment, alone ({seeds}; simulation)"
-    figure, axes = panel_grid(len(panels), title, inches=_PANEL_INCHES, narrowest=10.8, above=1.0, size=12)
+    figure, axes = panel_grid(len(panels), title, inches=(3.6, 2.7), narrowest=10.8, above=1.0, size=12)
     for axis, each in zip(axes, panels, strict=True):
         _draw_panel(axis, plain, each)
     shared_legend(figure)
