@@ -215,7 +215,10 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
     orders = [_in_order(cell, printed, summary.mean, group, quantity) for group in (in_row, in_column)]
     enough = sum(map(len, orders)) >= _FEWEST_PEERS
     right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
-    trend = enough and right and _is_in_reach(summary.mean, printed, cell)
+    in_reach = abs(summary.mean - printed) <= _ACCURACY_REACH_POINTS
+    if cell.quantity == "energy":
+        in_reach = printed / _ENERGY_REACH_FACTOR <= summary.mean <= printed * _ENERGY_REACH_FACTOR
+    trend = enough and right and in_reach
     return "trend agrees" if trend else "does not follow from the stated settings"
 
 
@@ -231,12 +234,6 @@ def _in_order(cell: Cell, printed: float, mean: float, peers: Sequence[CellResul
 
 def _is_near(value: float, cell: Cell) -> bool:
     return abs(cell.gap(value)) <= _TOLERANCE[cell.quantity]
-
-
-def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
-    if cell.quantity == "accuracy":
-        return abs(value - printed) <= _ACCURACY_REACH_POINTS
-    return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

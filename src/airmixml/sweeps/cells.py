@@ -28,9 +28,7 @@ from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_
 from airmixml.wording import did_you_mean, one_line, shown
 
 if TYPE_CHECKING:
-    from airmixml.attacks import AttackResult
-    from airmixml.audit import AuditResult, AuditSettings
-    from airmixml.runs.results import RunResult
+    from airmixml.audit import AuditSettings
 
 # What is no result, what has a name of its own here, and what has many numbers.
 _LEFT_OUT_OF_RUNS: Final = (
@@ -63,7 +61,11 @@ def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = ""
 
 @dataclass(frozen=True)
 class RunCells(Kind):
-    """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone."""
+    """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone.
+
+    ``epsilon`` is the scenario's own statement. ``epsilon_ADVERSARY`` is the least that any accountant states against
+    that adversary, for the same neighbours and delta; ``epsilon_row`` holds for a row of data on several workers.
+    """
 
     name: ClassVar[str] = "run"
     default_metrics: ClassVar[tuple[str, ...]] = (
@@ -98,7 +100,17 @@ class RunCells(Kind):
         loading_seconds = (time.perf_counter() - began) / len(parts)
         for learned in learn_family(scenarios, dataset=dataset, context=context, checkpoints=checkpoints):
             seconds = loading_seconds + learned.over_the_air_seconds + learned.training_seconds
-            yield _run_metrics(result_of(learned, seconds=seconds, device=first.device))
+            result = result_of(learned, seconds=seconds, device=first.device)
+            own, found = result.privacy[0], flat(result.to_dict(), _LEFT_OUT_OF_RUNS)
+            found |= {"epsilon": own.epsilon, **{name: getattr(own, name) for name in _STATED_OF_RUNS}}
+            for stated in result.privacy:
+                if (stated.adjacency, stated.delta) == (own.adjacency, own.delta):
+                    name = f"epsilon_{stated.adversary}"
+                    known = found.get(name)
+                    found[name] = min(stated.epsilon, known) if isinstance(known, float) else stated.epsilon
+            if result.row_privacy is not None:
+                found["epsilon_row"] = result.row_privacy.epsilon
+            yield found
 
 
 @lru_cache(maxsize=1)
@@ -109,28 +121,12 @@ def _dataset(workers: Workers, seed: int, _digest: str, data_dir: Path | None, d
     return load_dataset(workers, Streams(seed), data_dir=data_dir, device=device)
 
 
-def _run_metrics(result: RunResult) -> Metrics:
-    """Return the metrics of a run.
-
-    ``epsilon`` is the scenario's own statement. ``epsilon_ADVERSARY`` is the least that any accountant states against
-    that adversary, for the same neighbours and delta; ``epsilon_row`` holds for a row of data on several workers.
-    """
-    own = result.privacy[0]
-    found = flat(result.to_dict(), _LEFT_OUT_OF_RUNS)
-    found |= {"epsilon": own.epsilon, **{name: getattr(own, name) for name in _STATED_OF_RUNS}}
-    for stated in result.privacy:
-        if (stated.adjacency, stated.delta) == (own.adjacency, own.delta):
-            name = f"epsilon_{stated.adversary}"
-            known = found.get(name)
-            found[name] = min(stated.epsilon, known) if isinstance(known, float) else stated.epsilon
-    if result.row_privacy is not None:
-        found["epsilon_row"] = result.row_privacy.epsilon
-    return found
-
-
 @dataclass(frozen=True)
 class AttackCells(Kind):
-    """``airmix attack`` with the attacks of these names."""
+    """``airmix attack`` with the attacks of these names.
+
+    The metric ``server.X`` is figure X of the server's best attack; others go by their names.
+    """
 
     name: ClassVar[str] = "attack"
     default_metrics: ClassVar[tuple[str, ...]] = (
@@ -151,21 +147,16 @@ class AttackCells(Kind):
         began = time.perf_counter()
         with ExitStack() as stack:
             folder = place.beginnings(part) or Path(stack.enter_context(TemporaryDirectory()))
-            found = run_attacks(scenario, self.attacks, folder=folder, context=context)
-        yield {**_attack_metrics(found), "seconds": time.perf_counter() - began}
-
-
-def _attack_metrics(result: AttackResult) -> Metrics:
-    """Return the metrics of attacks; ``server.X`` is figure X of the server's best attack, others by their names."""
-    found = flat(result.to_dict(), _LEFT_OUT_OF_ATTACKS)
-    if result.server is not None:
-        found |= flat(result.server.best.findings.to_dict(), prefix="server.")
-    return found
+            result = run_attacks(scenario, self.attacks, folder=folder, context=context)
+        found = flat(result.to_dict(), _LEFT_OUT_OF_ATTACKS)
+        if result.server is not None:
+            found |= flat(result.server.best.findings.to_dict(), prefix="server.")
+        yield {**found, "seconds": time.perf_counter() - began}
 
 
 @dataclass(frozen=True)
 class AuditCells(Kind):
-    """``airmix audit`` with these settings."""
+    """``airmix audit`` with these settings: metrics of the scenario's own adversary, then of each that was audited."""
 
     name: ClassVar[str] = "audit"
     default_metrics: ClassVar[tuple[str, ...]] = _SHOWN_OF_AUDITS
@@ -184,16 +175,11 @@ class AuditCells(Kind):
         (scenario,) = part.scenarios
         self.settings.check(scenario)
         keeper = Keeper(place.beginnings(part))
-        yield _audit_metrics(audit_scenario(scenario, self.settings, context=context, keeper=keeper, run_dir=Path()))
-
-
-def _audit_metrics(result: AuditResult) -> Metrics:
-    """Return the metrics of an audit: those of the scenario's own adversary, then of each that was audited."""
-    plain = result.to_dict()
-    found: Metrics = {name: plain[name] for name in _STATED_OF_AUDITS}
-    for each in plain["audits"]:
-        found |= {f"{each['adversary']}.{name}": each[name] for name in _SHOWN_OF_AUDITS}
-    return {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
+        plain = audit_scenario(scenario, self.settings, context=context, keeper=keeper, run_dir=Path()).to_dict()
+        found: Metrics = {name: plain[name] for name in _STATED_OF_AUDITS}
+        for each in plain["audits"]:
+            found |= {f"{each['adversary']}.{name}": each[name] for name in _SHOWN_OF_AUDITS}
+        yield {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
 
 
 def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> Kind:

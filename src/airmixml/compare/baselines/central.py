@@ -139,12 +139,6 @@ class Central(Method):
 
 
 def _adassp(curator: Curator) -> torch.Tensor:
-    """Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2).
-
-    The curator adds noise to the smallest eigenvalue of X^T X, to X^T X (symmetric, as in Analyze Gauss) and to X^T Y.
-    The ridge covers what the noise can do to the smallest eigenvalue. In the paper the three share epsilon and delta
-    equally; here they share mu^2, which is exact and kinder to it. Rows and one-hot labels have norm at most 1.
-    """
     rng, delta = Streams(curator.scenario.seed).generator("noise"), curator.scenario.privacy.delta
     return adaptive_ridge(curator.inputs, curator.labels, curator.mu, delta, rng)
 
@@ -153,6 +147,11 @@ def adaptive_ridge(
     inputs: torch.Tensor, labels: torch.Tensor, mu: float, delta: float, rng: np.random.Generator
 ) -> torch.Tensor:
     """Return the weights, d x classes, from rows x d and rows x classes, both of norm at most 1.
+
+    Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2): there is
+    noise on the smallest eigenvalue of X^T X, on X^T X (symmetric, as in Analyze Gauss) and on X^T Y. The ridge covers
+    what it can do to the smallest eigenvalue. In the paper the three share epsilon and delta equally; here they share
+    mu^2, which is exact and kinder to it.
 
     ``mu`` is that of the three Gaussian mechanisms together, ``delta`` for the margin on the smallest eigenvalue.
     """
