@@ -59,10 +59,6 @@ def attempt(work: Work, item: Any, tell: Tell) -> Any:
         return Raised(problem)
 
 
-Told = Callable[[Any, Any], None]
-"""Told of an item, and what its work told."""
-LeftBehind = Callable[[Any], Sequence[Any]]
-"""Returns what to run instead of an item whose process died; nothing: the item is lost."""
 _RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
 
 
@@ -134,8 +130,8 @@ def run_in_processes(
     items: Sequence[Any],
     jobs: int,
     *,
-    told: Told = lambda _item, _told: None,
-    left_behind: LeftBehind = lambda _item: (),
+    told: Callable[[Any, Any], None] = lambda _item, _told: None,
+    left_behind: Callable[[Any], Sequence[Any]] = lambda _item: (),
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died; see ``Engine``."""
     waiting = list(reversed(items))

@@ -232,8 +232,7 @@ class Account:
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
             "statements": [{name: each[name] for name in each if name not in left_out} for each in statements],
             "refusals": [
-                {"adversary": adversary, "accountant": accountant, "why": why}
-                for (adversary, accountant), why in self.refusals.items()
+                {"adversary": each, "accountant": by, "why": why} for (each, by), why in self.refusals.items()
             ],
             **({} if self.row is None else self.row.to_dict()),
             "draw": self.draw_in_words or None,
@@ -281,7 +280,6 @@ def account_scenario(
         lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
     )
     unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
-    unit = unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own"
     account = Account(
         design=design,
         adjacency=privacy.adjacency,
@@ -297,10 +295,9 @@ def account_scenario(
         seed=scenario.seed,
         air=scenario.air,
         row=row,
-        unit=unit,
+        unit=unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own",
     ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
-    rows = what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements)
-    return replace(account, what_if=rows)
+    return replace(account, what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements))
 
 
 def account_numbers(
@@ -341,13 +338,10 @@ def account_numbers(
     accountant_named(accountant)
     for each in adversaries.values():
         each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
-    if noise_multiplier is not None:
-        factor, power = noise_multiplier**-2.0, "given"
-    else:
-        assert epsilon is not None
-        factor = calibrate_power(
-            unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
-        )
+    factor, power = (noise_multiplier or 1.0) ** -2.0, "given"
+    if epsilon is not None:
+        target: dict[str, Any] = {"adjacency": adjacency, "epsilon": epsilon, "delta": delta}
+        factor = calibrate_power(unit, adversaries[adversary], accountant, **target)
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     account = Account(
         design=unit.scaled(factor),

@@ -99,9 +99,8 @@ def _side_by_side(own: dict[str, str], found: Plain, instead: Plain | None, scen
     if instead is None:
         return Table(title=title, columns=("", "this scenario"), rows=tuple(mine.items()), words=2)
     changed = scenario.with_overrides(*found["overrides"])
-    best = {**_choices(changed, rehearsal["best"]), **dict(_costs(instead, changed))}
-    both = ((name, mine.get(name, NONE), best.get(name, NONE)) for name in dict.fromkeys((*mine, *best)))
-    rows = ((name, own, "the same" if own == other else other) for name, own, other in both)
+    best = dict.fromkeys(mine, NONE) | _choices(changed, rehearsal["best"]) | dict(_costs(instead, changed))
+    rows = ((name, mine.get(name, NONE), "the same" if mine.get(name) == best[name] else best[name]) for name in best)
     return Table(title=title, columns=("", "this scenario", "recommended"), rows=tuple(rows), words=3)
 
 
@@ -335,15 +334,12 @@ def _tried(rehearsal: Plain, scenario: Scenario, its_name: str) -> Iterator[Part
         on = f"{rehearsal['tables']} {'runs' if of_images else 'splits'} of {rehearsal['measured_on']}"
     title = f"Tried on {on}: mean accuracy in % ± its standard error"
     yield Table(title=title, columns=("design", "", "accuracy", "symbols"), rows=rows, words=2)
-    notes = []
     if "measured_on" not in rehearsal:
-        notes.append("accuracies are of synthetic tables: your data may be easier or harder")
-        if rehearsal["rows"] < scenario.workers.count:
-            notes.append(f"the noise is that of {scenario.workers.count:,} rows")
+        fewer = rehearsal["rows"] < scenario.workers.count
+        note = "accuracies are of synthetic tables: your data may be easier or harder"
+        yield note + (f"; the noise is that of {scenario.workers.count:,} rows" if fewer else "")
     elif of_images:
-        notes.append("on other images accuracies differ, and the order of designs may")
-    if notes:
-        yield "; ".join(notes)
+        yield "on other images accuracies differ, and the order of designs may"
 
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:

@@ -20,7 +20,7 @@ from airmixml.output.figures import (
     shared_legend,
 )
 from airmixml.output.page import Folded, Lines, Page
-from airmixml.output.tables import Table, rows_csv
+from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.sweeps.sweep_page import BARE, write_study
 from airmixml.wording import NONE, plural, sentence, simulated
@@ -96,16 +96,15 @@ def _size(size: float | None) -> str:
 
 def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
     """Write the page as Markdown, the tried sizes as CSV, everything as JSON, and the picture; return the files."""
-    names = ("key", "size", "seed", "score", "fall", "error")
     ideal = plain["ideal"]["scores"]
     rows: list[tuple[Any, ...]] = [("", "", *pair, 0.0, "") for pair in zip(plain["seeds"], ideal, strict=True)]
     for key, tried in ((each["key"], tried) for each in plain["tolerances"] for tried in each["tried"]):
         rows += [(key, tried["size"], "", "", "", tried["error"])] if tried["error"] else []
         by_seed = zip(plain["seeds"], tried["scores"], ideal, strict=False)
         rows += [(key, tried["size"], seed, score, best - score, "") for seed, score, best in by_seed]
-    csv = rows_csv([dict(zip(names, row, strict=True)) for row in rows])
+    table = Table(columns=("key", "size", "seed", "score", "fall", "error"), rows=rows)
     page, figure = tolerances_page(plain, scenario), tolerances_figure(plain, scenario)
-    return write_study(out / "tolerances", page, plain, figure, csv=csv)
+    return write_study(out / "tolerances", page, plain, figure, csv=table.to_csv())
 
 
 _CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
