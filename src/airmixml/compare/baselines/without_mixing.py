@@ -30,6 +30,7 @@ from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.progress import Progress, silent
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
+from airmixml.registries import NOISES
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Streams
 from airmixml.workers import SYMBOLS_PER_SECOND, Population, Signal
@@ -63,10 +64,12 @@ class LocalDp(Method):
         uplink = plan.rounds * symbols
         # Scores, softmax, the gradient, its norm from those of its two factors, and the noise.
         a_round = (2 + HARD_OPERATION) * symbols + (HARD_OPERATION + 2) * dataset.label_dim
+        alone, rests_on = stated[0].epsilon, NOISES.load("workers").rests_on
+        in_sum = epsilon_in_sum(scenario, plan)
         return Outcome(
             **score(model, dataset),
             privacy=stated,
-            exposure=Exposure.of_local_noise(stated[0].epsilon, in_sum=epsilon_in_sum(scenario, plan)),
+            exposure=Exposure(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=rests_on),
             uplink_symbols=uplink,
             downlink_bits=BITS_PER_NUMBER * uplink,
             slots_per_worker=plan.rounds,
