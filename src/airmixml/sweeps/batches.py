@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -100,17 +100,19 @@ class Kind(ABC):
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
         """Yield what the scenarios of each part gave, as soon as it is finished."""
-        done, device = 0, batch[0].device
+        finished, device = 0, batch[0].device
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage in ("training", "attacks") and total:
+                place.tell((finished + done / total) / len(batch))
+
         # One thread: batches run side by side, and their number must not change what one of them gives.
-        context = RunContext(
-            speed=Speed(device=device, threads=1 if device == "cpu" else 0),
-            data_dir=place.data_dir,
-            progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
-        )
+        speed = Speed(device=device, threads=1 if device == "cpu" else 0)
+        context = RunContext(speed=speed, data_dir=place.data_dir, progress=told)
         outcomes = self.measure(batch, context, place)
         for part in batch:
             found = list(islice(outcomes, len(part.scenarios)))
-            done += 1
+            finished += 1
             yield part, found
 
 
@@ -231,15 +233,6 @@ class Place:
         if folder is None:
             return None
         return FileCheckpoint(folder, made_with=made_with, every_seconds=self.checkpoint_seconds)
-
-    def progress(self, *stages: str, finished: Callable[[], int] = lambda: 0, of: int = 1) -> Progress:
-        """Return what passes on how far these stages are, for the next of so many parts that are not finished."""
-
-        def told(stage: str, done: int, total: int) -> None:
-            if stage in stages and total:
-                self.tell((finished() + done / total) / of)
-
-        return told
 
 
 def useful_jobs(batches: Sequence[Batch]) -> int:
