@@ -260,13 +260,9 @@ class Curve(NamedTuple):
         return np.array([np.interp(math.log(noise), self.log_noise, seed) for seed in self.accuracies.T])
 
 
-Curves = dict[tuple[int, int], Curve]
-"""By number of features and rounds."""
-
-
 @cache
-def measured() -> dict[MeasuredSet, Curves]:
-    """Return all that was measured."""
+def measured() -> dict[MeasuredSet, dict[tuple[int, int], Curve]]:
+    """Return all that was measured, by number of features and rounds."""
     levels: dict[MeasuredSet, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     with files("airmixml.planning").joinpath("image_accuracies.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):

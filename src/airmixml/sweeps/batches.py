@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
-from airmixml.devices import physical_memory_bytes
+from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
@@ -28,7 +28,7 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
-from airmixml.workers import encoded_dim
+from airmixml.workers import encoded_dim, load_dataset
 
 if TYPE_CHECKING:
     from airmixml.runs.model_files import FileCheckpoint
@@ -71,9 +71,6 @@ class Kind(ABC):
         """Refuse a device or data that are not there before anything is made; download what all processes need."""
         if not self.needs_data:
             return
-        from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
-        from airmixml.workers import load_dataset
-
         find_device(parts[0].device)
         firsts = {part.scenarios[0].workers.dataset: part.scenarios[0] for part in parts}
         for scenario in firsts.values():

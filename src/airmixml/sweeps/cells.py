@@ -26,6 +26,7 @@ from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_be_mended, silent_share
 from airmixml.wording import did_you_mean, one_line, shown
+from airmixml.workers import load_dataset
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
@@ -116,8 +117,6 @@ class RunCells(Kind):
 @lru_cache(maxsize=1)
 def _dataset(workers: Workers, seed: int, _digest: str, data_dir: Path | None, device: str) -> DataSet:
     """Return the encoded data; the last are kept, since the cells of one seed follow each other."""
-    from airmixml.workers import load_dataset
-
     return load_dataset(workers, Streams(seed), data_dir=data_dir, device=device)
 
 
@@ -254,7 +253,6 @@ class Trainings(Energies):
 
         from airmixml.edge import train_stack
         from airmixml.radio.transmission import simulate_family
-        from airmixml.workers import load_dataset
 
         (part,) = parts
         first = part.scenarios[0]
