@@ -88,7 +88,7 @@ class Kind(ABC):
             warn_of_clipping(data.clipped_values, values)
 
     def first_names(self) -> set[str]:
-        """Return what names of metrics begin with, up to the first dot; nothing where only a result says that."""
+        """Return what the names of all metrics begin with; nothing where only a result says that."""
         return set()
 
     @abstractmethod

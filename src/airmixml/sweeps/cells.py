@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airmixml.data import DataSet
 from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.registries import ADVERSARIES
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_be_mended, silent_share
@@ -84,8 +83,8 @@ class RunCells(Kind):
     def first_names(self) -> set[str]:
         from airmixml.runs.results import RunResult
 
-        stated = {"epsilon", "epsilon_row", *_STATED_OF_RUNS, *(f"epsilon_{name}" for name in ADVERSARIES.names)}
-        return stated | {each.name for each in fields(RunResult)}.difference(_LEFT_OUT_OF_RUNS)
+        names = {each.name for each in fields(RunResult)}.difference(_LEFT_OUT_OF_RUNS)
+        return {"epsilon", *_STATED_OF_RUNS, *names}
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         import torch

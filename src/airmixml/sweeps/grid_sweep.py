@@ -258,7 +258,7 @@ def sweep_grid(
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
     heads = kind.first_names()
-    unknown = [name for name in metrics if name.partition(".")[0] not in heads]
+    unknown = [name for name in metrics if not name.startswith(tuple(heads))]
     _check_names(unknown, command, heads and heads.union(kind.default_metrics))
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
