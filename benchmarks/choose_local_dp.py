@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from airmixml.compare.baselines import local_dp
-from airmixml.compare.baselines.local_dp import CLIP_NORM, LocalAir, LocalPlan, descend
+from airmixml.compare.baselines import without_mixing
+from airmixml.compare.baselines.without_mixing import CLIP_NORM, LocalAir, LocalPlan, descend
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.scenario import Learner, Privacy
@@ -82,8 +82,8 @@ def by_gradients(data: MadeUp, epsilon: float, seed: int, *, rounds: int = 0) ->
 def by_groups(data: MadeUp, epsilon: float, seed: int) -> float:
     mu, workers = gaussian_mu(epsilon, DELTA), len(data.inputs)
     generator = torch.Generator().manual_seed(seed)
-    steps = local_dp.SCORE_NOISE * mu * math.sqrt(workers) / CLIP_NORM
-    rounds = max(1, round(steps / local_dp.STEP))
+    steps = without_mixing.SCORE_NOISE * mu * math.sqrt(workers) / CLIP_NORM
+    rounds = max(1, round(steps / without_mixing.STEP))
     weights = torch.zeros((data.inputs.shape[1], data.labels.shape[1]))
     total = torch.zeros_like(weights)
     for number, members in enumerate(torch.randperm(workers, generator=generator).tensor_split(rounds)):

@@ -87,11 +87,11 @@ class Backwards(Engine):
 
     def run(
         self, prepare: Any, shared: Any, items: Sequence[Any], *, on_gpu: bool = False
-    ) -> Generator[tuple[int, Any], None, None]:
+    ) -> Generator[tuple[Any, Any], None, None]:
         prepare, shared = pickle.loads(pickle.dumps((prepare, shared)))
         work = prepare(shared)
-        for number, item in reversed(list(enumerate(items))):
-            yield number, pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(item)))))
+        for item in reversed(items):
+            yield item, pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(item)), print)))
 
 
 @pytest.fixture

@@ -122,9 +122,9 @@ METHODS: Final = Registry(
         "ours: airmix airmix-rounds masked masked-rounds unmasked digital digital-rounds workers-noise",
         "ours: mixup-features paper federated federated-50 federated-masked",
         "baselines.central: dp-sgd dp-logistic adassp",
-        "baselines.local_dp: local-dp",
+        "baselines.without_mixing: local-dp",
         "baselines.central: logistic",
-        "baselines.separate: raw",
+        "baselines.without_mixing: raw",
     ),
 )
 """What a scenario is compared with."""

@@ -20,7 +20,7 @@ from airmixml.output.tables import Table
 from airmixml.radio import tally as rehearsal
 from airmixml.reproduction import Reproduction, Request
 from airmixml.reproduction.paper_claims import Claim
-from airmixml.reproduction.reproduction_page import reproduction_page
+from airmixml.reproduction.reproduce import reproduction_page
 from airmixml.wording import quick_reproduction
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]

@@ -85,7 +85,7 @@ def test_mistakes_cost_one_line(refused: Callable[..., str], arguments: tuple[st
 HALTING = """
 import os, signal, sys
 from pathlib import Path
-from airmixml.sweeps.batched_task import BatchedTask
+from airmixml.sweeps.grid_sweep import BatchedTask
 from airmixml.cli.main import main
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from airmixml import Scenario
 from airmixml.arrays import dbm_to_watts
 from airmixml.compare import Work, load_methods
-from airmixml.compare.baselines.local_dp import LocalAir, LocalPlan, descend, plan_air, state_local
+from airmixml.compare.baselines.without_mixing import LocalAir, LocalPlan, descend, plan_air, state_local
 from airmixml.scenario import Privacy
 from airmixml.streams import Streams
 

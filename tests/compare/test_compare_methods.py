@@ -15,7 +15,7 @@ from airmixml import Scenario
 from airmixml.arrays import dbm_to_watts
 from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_methods
 from airmixml.compare.baselines.central import calibrate_dp_sgd
-from airmixml.compare.baselines.separate import plan_orthogonal
+from airmixml.compare.baselines.without_mixing import plan_orthogonal
 from airmixml.compare.ours import samples_scenario
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Speed

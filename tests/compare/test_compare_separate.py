@@ -7,7 +7,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Work
-from airmixml.compare.baselines.separate import received_moments
+from airmixml.compare.baselines.without_mixing import received_moments
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 

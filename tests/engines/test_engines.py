@@ -5,21 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airmixml import AirMixError, ScenarioError
-from airmixml.engines import Engine, cluster, processes
-from airmixml.engines.processes import Raised, attempt
+from airmixml.engines import Engine
+from airmixml.engines.processes import Raised, Work, attempt
 
 SQUARES = [number**2 for number in range(10)]
-item_of = attrgetter("__getitem__")  # of what is shared, makes what makes results of items
+
+
+def _item(shared: list[int], item: int, _tell: Any) -> int:
+    return shared[item]
+
+
+def _end(_shared: None, item: int, _tell: Any) -> None:
+    os._exit(item)
+
+
+def item_of(shared: list[int]) -> Work:
+    return partial(_item, shared)
+
+
+def end_with(shared: None) -> Work:
+    return partial(_end, shared)
 
 
 def test_this_process_prepares_once_and_goes_in_order() -> None:
@@ -27,81 +39,33 @@ def test_this_process_prepares_once_and_goes_in_order() -> None:
 
     def prepare(shared: list[int]) -> Any:
         prepared.append(shared)
-        return shared.__getitem__
+        return item_of(shared)
 
-    assert list(Engine().run(prepare, SQUARES, [3, 1, 2])) == [(0, 9), (1, 1), (2, 4)]
+    assert list(Engine().run(prepare, SQUARES, [3, 1, 2])) == [(3, 9), (1, 1), (2, 4)]
     assert prepared == [SQUARES]
     assert list(Engine().run(prepare, SQUARES, [])) == []
     assert prepared == [SQUARES]
 
 
 def test_results_that_come_early_wait_for_their_turn(backwards: Engine) -> None:
-    assert [number for number, _ in backwards.run(item_of, SQUARES, [3, 1, 2])] == [2, 1, 0]
+    assert [item for item, _ in backwards.run(item_of, SQUARES, [3, 1, 2])] == [2, 1, 3]
     assert list(backwards.run_in_order(item_of, SQUARES, [3, 1, 2])) == [9, 1, 4]
-
-
-class Fake:
-    """Stands for a process that is told when to be finished."""
-
-    def __init__(self, *_prepared: Any) -> None:
-        self.connection = self
-
-    def give(self, item: Any, place: int) -> bool:
-        self.item, self.place = item, place
-        return True
-
-    def receive(self) -> tuple[bool, Any]:
-        return True, self.item
-
-    def stop(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(
-    ("in_order", "finished"),
-    [(False, [*range(1, 20), 0]), (True, [*range(1, 8), 0, *range(9, 16), 8, *range(17, 20), 16])],
-)
-def test_nothing_begins_long_before_an_earlier_item_is_finished(
-    in_order: bool, finished: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two processes the one that began last is always finished first: the oldest of at most eight is the last."""
-    monkeypatch.setattr(processes, "_Worker", Fake)
-    monkeypatch.setattr(processes, "wait", lambda running: running[-1:])
-    found = processes.run_in_processes(Engine, None, range(20), 2, in_order=in_order)
-    assert [item for item, _ in found] == finished
-
-
-def test_nothing_begins_long_before_an_earlier_item_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two at a time, at most four from the oldest on."""
-    remote = SimpleNamespace(remote=lambda _name, _prepare, _kept, item: (item,))
-    ray = SimpleNamespace(
-        cluster_resources=dict,
-        put=id,
-        remote=lambda **_needs: lambda _call: remote,
-        wait=lambda calls, num_returns: (calls[-num_returns:], []),
-        get=lambda call: call[0],
-        cancel=print,
-        exceptions=SimpleNamespace(RayError=OSError),
-    )
-    monkeypatch.setattr(cluster, "connected", lambda: nullcontext(ray))
-    found = list(cluster.run_on_ray(Engine, None, range(10), 2, in_order=True))
-    assert [item for item, _ in found] == [1, 2, 3, 0, 5, 6, 7, 4, 9, 8]
 
 
 def test_two_processes() -> None:
     engine = Engine(jobs=2)
-    assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {0: 9, 1: 1, 2: 4}
+    assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {3: 9, 1: 1, 2: 4}
     with pytest.raises(IndexError, match="out of range"):
         dict(engine.run(item_of, SQUARES, [3, 10]))
     with pytest.raises(AirMixError) as problem:
-        dict(engine.run(partial, os._exit, [3]))
+        dict(engine.run(end_with, None, [3]))
     assert str(problem.value) == "--engine = local: part 1 of 1: its process ended with exit code 3"
 
 
 SCRIPT = """
 from operator import attrgetter
 from airmixml.engines import Engine
-{guard}print(list(Engine.of("local", 2).run_in_order(attrgetter("__getitem__"), "ab", [0, 1])))
+{guard}print(list(Engine.of("local", 2).run_in_order(attrgetter("get"), {{0: "a", 1: "b"}}, [0, 1])))
 """
 
 
@@ -129,12 +93,13 @@ def test_two_cores_of_a_new_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     engine = Engine(name="ray", jobs=2)
     ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {0: 9, 1: 1, 2: 4}
+        assert dict(engine.run(item_of, SQUARES, [3, 1, 2])) == {3: 9, 1: 1, 2: 4}
         with pytest.raises(IndexError, match="out of range"):
             dict(engine.run(item_of, SQUARES, [3, 10]))
         with pytest.raises(AirMixError, match="--engine = ray: part 1 of 1: "):
-            dict(engine.run(partial, os._exit, [3]))
+            dict(engine.run(end_with, None, [3]))
         assert ray.is_initialized()
     finally:
         ray.shutdown()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from airmixml import PrivacyError, Scenario, ScenarioError, workers
+from airmixml import PrivacyError, Scenario, ScenarioError
 from airmixml.edge import simulate
+from airmixml.planning import known_inputs
 from airmixml.planning.account import Account, account_numbers, account_scenario
 from airmixml.planning.account_page import account_page, epsilon_curves
 from airmixml.planning.known_inputs import data_dimensions
@@ -325,8 +326,8 @@ def test_an_eavesdroppers_epsilon_follows_from_the_places_of_workers() -> None:
 
 
 def test_data_are_counted_in_the_folder_that_the_caller_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, load = [], workers.load_dataset
-    monkeypatch.setattr(workers, "load_dataset", lambda *args, **options: (asked.append(options), load(*args))[1])
+    asked, load = [], known_inputs.load_dataset
+    monkeypatch.setattr(known_inputs, "load_dataset", lambda *args, **options: (asked.append(options), load(*args))[1])
     rows = "".join(f"{row % 7},{row % 5},{row % 2}\n" for row in range(30))
     (tmp_path / "own.csv").write_text(f"a,b,kind\n{rows}", encoding="utf-8")
     changes = (f"workers.dataset={tmp_path / 'own.csv'}", "workers.label_column=kind", "workers.count=15")

@@ -191,8 +191,8 @@ def tried(rounds: int, *accuracies: float, symbols: int = 100) -> TriedDesign:
 def told(own: TriedDesign, *others: TriedDesign, seconds: float = math.inf) -> DesignSearch:
     every = sorted((own, *others), key=lambda each: -each.accuracy)
     best = simplest_of(every, seconds)
-    sizes = {"rows": 379, "inputs": 30, "classes": 2}
-    return DesignSearch(own=own, best=best, tried=tuple(every), max_air_seconds=seconds, **sizes)
+    trial = TableTrial(TABLE, 30, 2, COLUMNS)
+    return DesignSearch(own=own, best=best, tried=tuple(every), max_air_seconds=seconds, trial=trial)
 
 
 def test_the_simplest_of_designs_within_chance_is_recommended_and_a_line_says_so() -> None:

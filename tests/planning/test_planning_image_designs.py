@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.planning import InputMoments, image_designs
-from airmixml.planning.design_search import DesignSearch
-from airmixml.planning.image_designs import MeasuredSet, measured, nearest_set
+from airmixml.planning import InputMoments, design_search
+from airmixml.planning.design_search import DesignSearch, MeasuredSet, measured, nearest_set
 from airmixml.planning.trials import trial_of
 from airmixml.privacy.gaussian import gaussian_mu
 
@@ -115,7 +114,7 @@ def test_the_set_with_the_nearest_number_of_workers_counts(monkeypatch: pytest.M
         MeasuredSet("cells", "small", 1000),
         MeasuredSet("dct", "other", 5000),
     ]
-    monkeypatch.setattr(image_designs, "measured", lambda: dict.fromkeys(sets))
+    monkeypatch.setattr(design_search, "measured", lambda: dict.fromkeys(sets))
     images = Scenario.preset("private-images")
     names = [nearest_set(images.settled(count, 64)) for count in (1198, 5000, 9000)]
     assert [name.dataset for name in names if name] == ["small", "small", "large"]

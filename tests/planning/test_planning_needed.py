@@ -10,8 +10,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign
-from airmixml.planning.needed import _nearest, needed_for
-from airmixml.planning.planned import Needed
+from airmixml.planning.planned import Needed, _nearest, needed_for
 from airmixml.planning.trials import TableTrial, trial_of
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "learner.model=lda", "learner.rounds=0")
@@ -21,9 +20,9 @@ DIGITS = Scenario.preset("private-mnist")
 
 
 def search_of(scenario: Scenario, inputs: int = 5, classes: int = 2) -> DesignSearch:
-    (own,) = TableTrial(scenario, inputs, classes, COLUMNS).of([TableDesign.of(scenario)])
-    sizes = {"rows": 300, "inputs": inputs, "classes": classes}
-    return DesignSearch(own=own, best=own, tried=(own,), **sizes)
+    trial = TableTrial(scenario, inputs, classes, COLUMNS)
+    (own,) = trial.of([TableDesign.of(scenario)])
+    return DesignSearch(own=own, best=own, tried=(own,), trial=trial)
 
 
 def of_table(accuracy: float, scenario: Scenario = TABLE) -> dict[str, Needed]:

@@ -23,12 +23,10 @@ class Squares:
     def load(self, cell: int) -> int | None:
         return self.kept.get(cell)
 
-    def save(self, cell: int, outcome: int) -> bool:
+    def save(self, cell: int, outcome: int) -> None:
         self.log.append(f"save {cell}")
-        if outcome < 0:
-            return False
-        self.kept[cell] = outcome
-        return True
+        if outcome >= 0:
+            self.kept[cell] = outcome
 
     def run(self, unfinished: Iterable[int], finished: Callable[[int, int], None]) -> None:
         for cell in unfinished:
@@ -46,20 +44,16 @@ class Log:
         self.log.append(f"reserve all but {[cell for cell in range(4) if cell in finished]}")
 
 
-def both(found: Any, kept: int) -> tuple[dict[int, int], int]:
-    return dict(found), kept
-
-
 def test_what_is_kept_is_not_run_again_and_outcomes_have_the_order_of_the_cells() -> None:
     task = Squares({1: 100})
-    found, kept = Study(cells=[3, 1, 2, 3], task=task, reducer=both).run()
+    found, kept = Study(cells=[3, 1, 2, 3], task=task).run()
     assert (list(found.items()), kept) == ([(3, 9), (1, 100), (2, 4)], 1)
     assert task.log == ["run 3", "save 3", "run 2", "save 2"]
 
 
 def test_a_budget_is_reserved_before_the_first_cell() -> None:
     task = Squares({2: 4}, break_odd=True)
-    found, kept = Study(cells=range(4), task=task, reducer=both, reserve=Log(task.log).reserve).run()
+    found, kept = Study(cells=range(4), task=task, reserve=Log(task.log).reserve).run()
     assert (found, kept) == ({0: 0, 1: -1, 2: 4, 3: -1}, 1)
     runs = ["run 0", "save 0", "run 1", "save 1", "run 3", "save 3"]
     assert task.log == ["reserve all but [2]", *runs]
@@ -76,7 +70,7 @@ def test_any_number_of_cells_begins_at_once() -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        Study(cells=range(10**12), task=First({1: 1}), reducer=both).run()
+        Study(cells=range(10**12), task=First({1: 1})).run()
 
 
 def test_seeds_follow_the_scenarios_own() -> None:

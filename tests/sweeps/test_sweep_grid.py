@@ -328,6 +328,9 @@ def test_mistakes_cost_one_line_and_write_nothing(
 def test_a_metric_that_no_cell_has_is_refused_and_no_cell_is_lost(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"--metric acuracy\.final: airmix run has none of that name; did you mean"):
         swept(metrics=["acuracy.final"], out=tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ScenarioError, match=r"--metric accuracy\.fnal: airmix run has none of that name; did you mean"):
+        swept(metrics=["accuracy.fnal"], out=tmp_path / "out")
     assert len(list((tmp_path / "out" / "cells").glob("*.json"))) == 1  # refused as soon as names are known
     with pytest.raises(ScenarioError, match=r"--metric scores\.r2: airmix run has none of that name"):
         swept(metrics=["scores.r2"], out=tmp_path / "out")
@@ -345,14 +348,14 @@ def test_data_that_are_not_there_are_refused_before_anything_is_run(tmp_path: Pa
 
 def test_data_that_come_later_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not of the cell's making is not kept as its outcome."""
-    from airmixml import workers
     from airmixml.errors import DataError
+    from airmixml.sweeps import cells
 
     def gone(*_arguments: Any, **_options: Any) -> Any:
         raise DataError("the files are out of reach")
 
     with monkeypatch.context() as patch:
-        patch.setattr(workers, "load_dataset", gone)
+        patch.setattr(cells, "load_dataset", gone)
         broken = swept(IRIS.with_seed(77), out=tmp_path)
     assert [row.error for row in broken.rows] == ["the files are out of reach"] * 3
     assert [row.error for row in swept(IRIS.with_seed(77), out=tmp_path).rows] == [""] * 3

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from airmixml import Scenario
 from airmixml.output.tables import Table
+from airmixml.reports import write_report
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.grid_sweep import SIMULATION_NOTE
 from airmixml.sweeps.sweep_page import (
@@ -268,3 +269,8 @@ def test_the_first_metric_that_is_a_number_is_drawn(tmp_path: Path) -> None:
     (axis,) = axes_of(tmp_path, TWO_KEYS, metrics=("grade", "energy_joules"), seeds=1)
     assert axis.get_yscale() == "log"
     assert sweep_figure(made_up(tmp_path, TWO_KEYS, metrics=("grade",)).to_dict(), "x") is None
+
+
+def test_a_scenario_that_leaves_numbers_to_its_data_has_a_report(tmp_path: Path) -> None:
+    write_sweep(made_up(tmp_path, {"privacy.epsilon": [1, 5]}, scenario=Scenario.preset("private-table")))
+    assert "private-table" in write_report(tmp_path).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.air import _MANNERS
-from airmixml.tolerances.tolerance import (
+from airmixml.tolerances.tolerance_search import (
     IMPAIRMENT_LADDERS,
     NOT_ALONE,
     ImpairmentLadder,

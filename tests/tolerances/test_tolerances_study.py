@@ -13,8 +13,8 @@ import pytest
 from airmixml import Scenario, ScenarioError, run
 from airmixml.scenario import Air, Speed
 from airmixml.tolerances import Tolerances, Tried, find_tolerances
-from airmixml.tolerances.tolerance import chosen_ladders
 from airmixml.tolerances.tolerance_page import tolerances_table, write_tolerances
+from airmixml.tolerances.tolerance_search import chosen_ladders
 
 ONLY = "absent,amplitude_error_db,min_power_dbm"
 

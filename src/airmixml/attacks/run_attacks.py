@@ -138,11 +138,8 @@ def run_attacks(scenario: Scenario, parts: Sequence[str], *, folder: Path, conte
         held, refused = np.unique(population.sample_index), _refusals(scenario, parts)
         fitting = [name for name in parts if not refused[name]]
         target = scenario, _choose_examples(held, dataset)
-        found = Study(
-            cells=fitting,
-            task=_AttackTask(target, ResultStore(folder), context, len(fitting)),
-            reducer=lambda found, _kept: dict(found),
-        ).run()
+        task = _AttackTask(target, ResultStore(folder), context, len(fitting))
+        found, _ = Study(cells=fitting, task=task).run()
         known = (*_ADVERSARIES, scenario.privacy.adversary, *(ATTACKS.load(name).adversary for name in parts))
         return AttackResult(
             scenario=scenario,
@@ -205,9 +202,8 @@ class _AttackTask:
 
         return self.store.load(f"{name}.npz", read)
 
-    def save(self, name: str, found: Found) -> bool:
+    def save(self, name: str, found: Found) -> None:
         self.store.save(f"{name}.npz", found.to_dict(), found.arrays)
-        return True
 
     def run(self, unfinished: Iterable[str], finished: Callable[[str, Found], None]) -> None:
         """Run what is left; in other processes each runs the slots for itself."""
@@ -219,17 +215,17 @@ class _AttackTask:
             inside = RunContext(speed=speed, data_dir=inside.data_dir)
         shared = self.target, inside
         with closing(self.context.engine.run(prepare_attacks, shared, missing, on_gpu=on_gpu)) as finishing:
-            for done, (number, found) in enumerate(finishing, start=kept + 1):
-                finished(missing[number], found)
+            for done, (name, found) in enumerate(finishing, start=kept + 1):
+                finished(name, found)
                 progress("attacks", done, self.total)
 
 
-def prepare_attacks(shared: tuple[tuple[Scenario, Integers], RunContext]) -> Callable[[str], Found]:
+def prepare_attacks(shared: tuple[tuple[Scenario, Integers], RunContext]) -> Callable[[str, Any], Found]:
     """Return what runs the attack of a name."""
     (scenario, examples), context = shared
     target = Target(scenario, examples, context)
 
-    def attacked(name: str) -> Found:
+    def attacked(name: str, _tell: Any) -> Found:
         attack, started = ATTACKS.load(name), time.perf_counter()
         with using_threads(context.speed.threads):
             outcome = attack.run(target)

@@ -133,11 +133,11 @@ class Bench:
         return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal)
 
 
-def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], Doubles]:
+def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int], Any], Doubles]:
     """Return what scores a block, from its number and its trials, on so many threads."""
     score_block, threads = shared
 
-    def score(block: tuple[int, int]) -> Doubles:
+    def score(block: tuple[int, int], _tell: Any) -> Doubles:
         with using_threads(threads):
             return score_block(*block)
 

@@ -17,7 +17,6 @@ from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.toml import folder_stem
-from airmixml.tolerances.tolerance import chosen_ladders
 from airmixml.wording import plural
 
 _SEEDS, _QUICK_SEEDS = 3, 1  # of tolerances
@@ -99,7 +98,6 @@ def tolerances_command(
     One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
     at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
     """
-    chosen_ladders(only)
     settings = where.settings()
     options.check_force(where.force, where.out)
     scenario = chosen.settled(seed, data_dir=where.data_dir)

@@ -96,7 +96,7 @@ def plan_command(
         plan = make_plan(scenario, *dimensions, moments, held_dim=held_dim, **look)
         plan = _as_a_run_settles(replace(plan, name=name), given, scenario, held_dim or dimensions[0])
         if accuracy is not None:
-            from airmixml.planning.needed import with_needed
+            from airmixml.planning.planned import with_needed
 
             how: dict[str, Any] = {"held_dim": held_dim, "dimensions": dimensions, "moments": moments}
             plan = with_needed(plan, accuracy, scenario, **how, progress=progress)

@@ -136,7 +136,7 @@ def reproduce_command(
     Engine.of(engine, jobs)
     from airmixml.reproduction import Request, reproduce
     from airmixml.reproduction.paper_cells import QUICK_SEEDS
-    from airmixml.reproduction.reproduction_page import reproduction_page
+    from airmixml.reproduction.reproduce import reproduction_page
 
     seeds = (QUICK_SEEDS if quick else 3) if seeds is None else seeds
     request = Request(

@@ -282,7 +282,7 @@ def compare_methods(
     find_device(context.speed.device)
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     with study_folder(folder, identity, stem="compare", keeps=(_RESULTS,), force=force):
-        found, kept = Study(cells=cells, task=task, reducer=lambda found, kept: (found, kept)).run()
+        found, kept = Study(cells=cells, task=task).run()
     if task.failed and not found:
         raise ScenarioError(next(iter(task.failed.values())))
     rows = (
@@ -319,10 +319,9 @@ class _MethodTask:
         """Return what an earlier process kept."""
         return self.store.load(_file(*cell), lambda plain, _: cast(Outcome, from_plain(Outcome, plain)))
 
-    def save(self, cell: _Cell, outcome: Outcome) -> bool:
+    def save(self, cell: _Cell, outcome: Outcome) -> None:
         """Keep what a method gave."""
         self.store.save(_file(*cell), outcome.to_dict())
-        return True
 
     def run(self, unfinished: Iterable[_Cell], finished: Callable[[_Cell, Outcome], None]) -> None:
         """Run what is left; a method that is refused with one seed is not tried with the next."""
@@ -335,25 +334,20 @@ class _MethodTask:
                 loaded = {seed: {}}  # the data of one seed at a time
             work = Work(scenario=self.scenario_of(name).with_seed(seed), context=self.context, _loaded=loaded[seed])
             try:
-                outcome = _timed(name, self.methods[name], work)
+                started = time.perf_counter()
+                with using_threads(self.context.speed.threads):
+                    outcome = self.methods[name].run(work)
+                if not isinstance(outcome, Outcome):  # of another package
+                    raise PluginError(f"method {name}: gave {shown(outcome)}: must be an airmixml.compare.Outcome")
             except AirMixError as problem:
                 if not self.may_fail:
                     raise
                 self.failed[name] = str(problem)
             else:
-                finished((name, seed), outcome)
+                seconds = time.perf_counter() - started - work.loading_seconds
+                finished((name, seed), replace(outcome, seconds=seconds, row_copies=work.row_copies))
         self.context.progress("results", self.total, self.total)
 
 
 def _file(name: str, seed: int) -> str:
     return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
-
-
-def _timed(name: str, method: Method, work: Work) -> Outcome:
-    started = time.perf_counter()
-    with using_threads(work.context.speed.threads):
-        outcome = method.run(work)
-    if not isinstance(outcome, Outcome):  # of another package
-        raise PluginError(f"method {name}: gave {shown(outcome)}: must be an airmixml.compare.Outcome")
-    seconds = time.perf_counter() - started - work.loading_seconds
-    return replace(outcome, seconds=seconds, row_copies=work.row_copies)

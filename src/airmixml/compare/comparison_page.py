@@ -16,7 +16,7 @@ from airmixml.output.page import Folded, Lines, Page, section
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.cells import flat
-from airmixml.sweeps.study_files import BARE, SIMULATED_SEEDS, write_study
+from airmixml.sweeps.sweep_page import BARE, SIMULATED_SEEDS, write_study
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence
 
 if TYPE_CHECKING:

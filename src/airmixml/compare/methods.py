@@ -61,11 +61,6 @@ class Exposure:
         return cls(**{name: epsilon(name) for name in HEARING}, rests_on=NOISES.load(noise).rests_on)
 
     @classmethod
-    def of_local_noise(cls, alone: float, *, in_sum: float) -> Self:
-        """Return epsilon where what a worker sends is private ``alone``, and more so in the sum that a server gets."""
-        return cls(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=NOISES.load("workers").rests_on)
-
-    @classmethod
     def of_curator(cls) -> Self:
         """Return what holds where a curator, who is the server, is given all samples in secret."""
         return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trusted curator")

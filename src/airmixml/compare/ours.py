@@ -35,6 +35,10 @@ LEARNING_RATE: Final = 0.2
 ROUNDS: Final = 100
 _FEWER_ROUNDS: Final = 50
 
+_INTEGERS: Final = ("arithmetic", "modulus_bits", "sum_range")
+_LOST: Final = 0.001  # of the workers lose a packet, or fewer
+_MOST_RECOVERED: Final = 0.49  # a majority must be present to agree on who is absent
+
 _FEATURE_SLOTS: Final = 100_000
 _FEATURE_SLOTS_PER_WORKER: Final = 20
 _FEATURE_SCHEDULED: Final = 64
@@ -156,11 +160,6 @@ def over_receiver_noise(scenario: Scenario) -> Scenario:
     return _over(scenario, "analog", adversary=adversary, **{name: getattr(Privacy(), name) for name in names})
 
 
-def added_up_on_air(scenario: Scenario) -> Scenario:
-    """Return the scenario with real numbers, which add up on the air."""
-    return _over(scenario, "analog", **{name: getattr(Privacy(), name) for name in _INTEGERS})
-
-
 def over_digital_links(scenario: Scenario) -> Scenario:
     """Return a masked scenario whose workers send integers as packets; masks of all who may be absent are recovered."""
     needed = enough_absent(scenario, chance=max(scenario.air.absent, _LOST))
@@ -260,16 +259,10 @@ class OwnScenario(Method):
         return slow_on_a_cpu(scenario, speed) if self._network else ""
 
 
-_INTEGERS: Final = ("arithmetic", "modulus_bits", "sum_range")
-_LOST: Final = 0.001  # of the workers lose a packet, or fewer
-
-
-_MOST_RECOVERED: Final = 0.49  # a majority must be present to agree on who is absent
-
-
 def _masks(scenario: Scenario) -> Scenario:
-    """Return the scenario with masks; where they are recovered, those of all who are silent on its own air."""
-    masked = against_everyone(added_up_on_air(scenario), "masked")
+    """Return the scenario with masks in real numbers; recovered ones are those of all who are silent on its own air."""
+    real = _over(scenario, "analog", **{name: getattr(Privacy(), name) for name in _INTEGERS})
+    masked = against_everyone(real, "masked")
     most_absent = masked.privacy.most_absent
     if most_absent:  # a short slot may lie in a single fade, even where fading is renewed
         lasting = replace(masked.air, fading_renewal=Air().fading_renewal)
@@ -278,25 +271,21 @@ def _masks(scenario: Scenario) -> Scenario:
     return replace(masked, privacy=replace(masked.privacy, most_absent=most_absent))
 
 
-_FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
-
 AIRMIX = OwnScenario("this scenario, without rounds", one_slot)
 AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds)
-_WORKERS_OWN: Final = partial(against_everyone, noise="workers")
-WORKERS_NOISE = OwnScenario("airmix, each worker adds its noise", one_slot, _WORKERS_OWN, variant_of="airmix")
+_OWN_NOISE: Final = partial(against_everyone, noise="workers")
+WORKERS_NOISE = OwnScenario("airmix, each worker adds its noise", one_slot, _OWN_NOISE, variant_of="airmix")
 MASKED = OwnScenario("airmix under masks that cancel", one_slot, _masks, variant_of="airmix")
 MASKED_ROUNDS = OwnScenario("masked, then rounds of gradients", _masks, with_rounds, variant_of="airmix-rounds")
 UNMASKED = OwnScenario("airmix without masks", one_slot, over_receiver_noise, variant_of="airmix")
 _DIGITAL: Final = (_masks, over_digital_links)
 DIGITAL = OwnScenario("masked integers over digital links", one_slot, *_DIGITAL, variant_of="airmix")
 DIGITAL_ROUNDS = OwnScenario("digital, then rounds of gradients", *_DIGITAL, with_rounds, variant_of="airmix-rounds")
-FEDERATED = OwnScenario(f"sums of clipped gradients in {ROUNDS} rounds", _FEDERATED)
-FEDERATED_50 = OwnScenario(
-    f"sums of clipped gradients in {_FEWER_ROUNDS} rounds", partial(federated_scenario, rounds=_FEWER_ROUNDS)
-)
-FEDERATED_MASKED = OwnScenario(
-    f"masked sums of gradients in {ROUNDS} rounds", _masks, _FEDERATED, variant_of="federated"
-)
+_IN_ROUNDS, _IN_FEWER = (partial(federated_scenario, rounds=rounds) for rounds in (ROUNDS, _FEWER_ROUNDS))
+FEDERATED = OwnScenario(f"sums of clipped gradients in {ROUNDS} rounds", _IN_ROUNDS)
+FEDERATED_50 = OwnScenario(f"sums of clipped gradients in {_FEWER_ROUNDS} rounds", _IN_FEWER)
+_MASKED_SUMS: Final = f"masked sums of gradients in {ROUNDS} rounds"
+FEDERATED_MASKED = OwnScenario(_MASKED_SUMS, _masks, _IN_ROUNDS, variant_of="federated")
 MIXUP_FEATURES = OwnScenario("samples mixed by few workers in many slots", features_scenario)
 PAPER = OwnScenario("the paper's: raw samples train a network", paper_scenario, network=True)
 
@@ -314,13 +303,18 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         forming += report.rounds * scenario.sampling_rate * report.system.of_rounds.signal.operations
     predicted = learned.trained.history.predicted
     assert predicted is not None  # a score on the test set rests on it
+    state = partial(_sharpest, scenario, report)
+    try:
+        by_kind = partial(state, scenario.privacy.adversary)
+        stated = state_both(scenario, by_kind, targeted=scenario.mixing.power_policy.keeps_target)
+    except PrivacyError:
+        stated = (report.privacy,)  # which says why nothing can be stated
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
         tested=RightRows.of(dataset, predicted),
-        privacy=_statements(scenario, report),
+        privacy=stated,
         exposure=Exposure.of_statements(
-            lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
-            noise=scenario.privacy.noise,
+            lambda adversary: state(adversary, scenario.privacy.adjacency), noise=scenario.privacy.noise
         ),
         uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
         uplink_unit=link.unit,
@@ -332,15 +326,6 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         trusted=scenario.privacy.noise_kind.trust(scenario.privacy, scenario.privacy.adversary),
         worker_multiply_accumulates=encoding_cost(scenario, dataset) + round(forming),
     )
-
-
-def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:
-    """Return the sharpest guarantee against the scenario's adversary, for both kinds of neighbours."""
-    state = partial(_sharpest, scenario, report, scenario.privacy.adversary)
-    try:
-        return state_both(scenario, state, targeted=scenario.mixing.power_policy.keeps_target)
-    except PrivacyError:
-        return (report.privacy,)  # which says why nothing can be stated
 
 
 def _sharpest(scenario: Scenario, report: AirReport, name: str, adjacency: str) -> PrivacyStatement:

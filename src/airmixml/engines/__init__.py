@@ -1,5 +1,5 @@
 """Where independent parts of one command run: in this process, in several, or on a Ray cluster."""
 
-from airmixml.engines.engine import ENGINES, Engine, Engines
+from airmixml.engines.engine import Engine
 
-__all__ = ["ENGINES", "Engine", "Engines"]
+__all__ = ["Engine"]

@@ -1,21 +1,27 @@
-"""Items on several processes of this machine, of which one may die without the others; and what engines pass on."""
+"""Items on several processes of this machine, or of a Ray cluster: one may die without the others.
+
+The cluster is that of RAY_ADDRESS, one running on this machine, or a new one.
+"""
 
 import multiprocessing
 import os
 import pickle
+import secrets
 import signal
+import socket
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.wording import one_line
+from airmixml.wording import one_line, reason
 
 Tell = Callable[[Any], None]
 """Told how far an item is, where anybody listens."""
@@ -53,12 +59,6 @@ def attempt(work: Work, item: Any, tell: Tell) -> Any:
         return Raised(problem)
 
 
-Told = Callable[[Any, Any], None]
-"""Told of an item, and what its work told."""
-LeftBehind = Callable[[Any], Sequence[Any]]
-"""Returns what to run instead of an item whose process died; nothing: the item is lost."""
-# So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
-_AHEAD_PER_JOB: Final = 4
 _RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
 
 
@@ -95,9 +95,9 @@ class _Worker:
             self.process.start()
         theirs.close()
 
-    def give(self, item: Any, place: int) -> bool:
-        """Hand over an item, which is the ``place``th to begin; False if the process has ended."""
-        self.item, self.place = item, place
+    def give(self, item: Any) -> bool:
+        """Hand over an item; False if the process has ended."""
+        self.item = item
         try:
             self.connection.send(item)
         except OSError:
@@ -130,30 +130,24 @@ def run_in_processes(
     items: Sequence[Any],
     jobs: int,
     *,
-    told: Told = lambda _item, _told: None,
-    left_behind: LeftBehind = lambda _item: (),
-    in_order: bool = False,
+    told: Callable[[Any, Any], None] = lambda _item, _told: None,
+    left_behind: Callable[[Any], Sequence[Any]] = lambda _item: (),
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died; see ``Engine``."""
     waiting = list(reversed(items))
-    busy: dict[Any, _Worker] = {}  # by their connection, in the order in which their items began
+    busy: dict[Any, _Worker] = {}  # by their connection
     idle: list[_Worker] = []
-    begun = 0
 
     def begin_items() -> None:
-        nonlocal begun
         while waiting and len(busy) < jobs:
-            if in_order and busy and begun - next(iter(busy.values())).place >= _AHEAD_PER_JOB * jobs:
-                return
             new = not idle
             worker = _Worker(prepare, shared) if new else idle.pop()
             # A new process that died at once is noticed when it is listened to.
-            if not worker.give(waiting[-1], begun) and not new:
+            if not worker.give(waiting[-1]) and not new:
                 worker.stop()
                 continue
             waiting.pop()
             busy[worker.connection] = worker
-            begun += 1
         while idle and not waiting:
             idle.pop().stop()
 
@@ -209,3 +203,98 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+_CONNECT_SECONDS: Final = 5.0
+# So many items wait on the cluster per core: enough to keep it busy, few enough for what they leave there to fit.
+_ITEMS_PER_CORE: Final = 4
+
+
+@contextmanager
+def connected() -> Iterator[Any]:
+    """Enter the cluster and return the module; leave it afterwards, unless it was entered before."""
+    try:
+        ray: Any = import_module("ray")
+    except ImportError:
+        hint = "pip install 'airmixml[ray]', or leave --engine out"
+        raise AirMixError(f"--engine ray: Ray is not installed; {hint}") from None
+    started = not ray.is_initialized()
+    if started:
+        _connect(ray)
+    try:
+        yield ray
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def run_on_ray(
+    prepare: Prepare,
+    shared: Any,
+    items: Sequence[Any],
+    jobs: int,
+    *,
+    on_gpu: Callable[[Any], bool] = lambda _item: False,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each item with its result as soon as that is there, or ``Lost`` if its process died twice.
+
+    At most ``jobs`` at a time (0: as many as the cluster takes); ``shared`` is sent to each node once.
+    """
+    running: dict[Any, Any] = {}  # items by their calls
+    with connected() as ray:
+        resources = ray.cluster_resources()
+        if any(map(on_gpu, items)) and not resources.get("GPU"):
+            raise AirMixError("--device = cuda: no node of the Ray cluster has a GPU; use --device cpu")
+        at_once = jobs or _ITEMS_PER_CORE * max(_ITEMS_PER_CORE, int(resources.get("CPU", 0)))
+        kept, name = ray.put(shared), secrets.token_hex(8)
+        waiting = list(reversed(items))
+        try:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    item = waiting.pop()
+                    needs = {"num_cpus": 1, "num_gpus": int(on_gpu(item))}
+                    # In a list it is fetched only by a process that has not prepared the work yet.
+                    call = ray.remote(max_retries=1, **needs)(_call).remote(name, prepare, [kept], item)
+                    running[call] = item
+                done, _ = ray.wait(list(running), num_returns=1)
+                item = running.pop(done[0])
+                try:
+                    result = ray.get(done[0])
+                except ray.exceptions.RayError as problem:  # the node or its process was lost, twice
+                    result = Lost(one_line(str(problem)))
+                if isinstance(result, Raised):
+                    raise result.problem
+                yield item, result
+        finally:
+            for call in running:
+                ray.cancel(call, force=True)
+
+
+_prepared: dict[str, Work] = {}  # of the last command that this process worked for
+
+
+def _call(name: str, prepare: Prepare, kept: list[Any], item: Any) -> Any:
+    """Make one result on a node of the cluster."""
+
+    def work(given: Any, tell: Any) -> Any:
+        if name not in _prepared:
+            _prepared.clear()
+            _prepared[name] = prepare(import_module("ray").get(kept[0]))
+        return _prepared[name](given, tell)
+
+    return attempt(work, item, lambda _message: None)
+
+
+def _connect(ray: Any) -> None:
+    """Join the cluster that RAY_ADDRESS names, or one on this machine; Ray itself would try for minutes."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.rpartition(":")
+    try:
+        if host and port.isdigit() and "://" not in address:
+            socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+        ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise AirMixError(
+            f"--engine ray: no cluster at RAY_ADDRESS = {address!r} ({reason(problem)}); start one, set another "
+            "address, or leave --engine out"
+        ) from None

@@ -182,7 +182,7 @@ class Account:
         if not undrawn or self.design.says(facts.ImperfectAir):
             return ""
         both = " (--ledger draws the schedule and shows both)" * self.in_watts
-        limit = f"before the draw, for up to {self.design.participations:,} slots of one worker"
+        limit, parts = f"before the draw, for up to {self.design.participations:,} slots of one worker", list[str]()
         exact = next((each for each in self.statements if (each.adversary, each.accountant) == ("server", "gdp")), None)
         if exact is not None and exact.schedule_failure:
             # The median over schedules: as likely as not no worker is drawn more often.
@@ -190,10 +190,11 @@ class Account:
             often = binomial_quantile(rare, self.design.slots, chance)
             about = f"about {epsilon_text(float(f'{self._server_epsilon(often):.3g}'))}"
             typical = f"after a typical draw {about}, for the {often:,} slots of the worst worker"
-            limit = f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}; also before the draw"
+            parts, limit = [f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}"], "also before the draw"
             undrawn["server"].remove("gdp")
-        told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each)
-        return (f"{limit}: {told}" if told else limit.removesuffix("; also before the draw")) + both
+        if told := "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each):
+            parts.append(f"{limit}: {told}")
+        return "; ".join(parts) + both
 
     @property
     def receivers(self) -> str:
@@ -231,8 +232,7 @@ class Account:
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
             "statements": [{name: each[name] for name in each if name not in left_out} for each in statements],
             "refusals": [
-                {"adversary": adversary, "accountant": accountant, "why": why}
-                for (adversary, accountant), why in self.refusals.items()
+                {"adversary": each, "accountant": by, "why": why} for (each, by), why in self.refusals.items()
             ],
             **({} if self.row is None else self.row.to_dict()),
             "draw": self.draw_in_words or None,
@@ -280,7 +280,6 @@ def account_scenario(
         lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
     )
     unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
-    unit = unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own"
     account = Account(
         design=design,
         adjacency=privacy.adjacency,
@@ -296,10 +295,9 @@ def account_scenario(
         seed=scenario.seed,
         air=scenario.air,
         row=row,
-        unit=unit,
+        unit=unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own",
     ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
-    rows = what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements)
-    return replace(account, what_if=rows)
+    return replace(account, what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements))
 
 
 def account_numbers(
@@ -340,13 +338,10 @@ def account_numbers(
     accountant_named(accountant)
     for each in adversaries.values():
         each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
-    if noise_multiplier is not None:
-        factor, power = noise_multiplier**-2.0, "given"
-    else:
-        assert epsilon is not None
-        factor = calibrate_power(
-            unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
-        )
+    factor, power = (noise_multiplier or 1.0) ** -2.0, "given"
+    if epsilon is not None:
+        target: dict[str, Any] = {"adjacency": adjacency, "epsilon": epsilon, "delta": delta}
+        factor = calibrate_power(unit, adversaries[adversary], accountant, **target)
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     account = Account(
         design=unit.scaled(factor),

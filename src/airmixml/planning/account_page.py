@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,18 +22,14 @@ from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, slo
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CURVE_POINTS: Final = 7
-_CURVE_DECADES: Final = 2.0
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
-_BESIDE: Final[dict[str, Any]] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-_FEW_SLOTS: Final = 8
 
 
 def account_page(account: Account, *, brief: bool = False) -> Page:
     """Return what an account says; a ``brief`` one without the assumptions."""
     columns, rows = account.cells()
     table = Table(columns=tuple(columns), rows=tuple(map(tuple, rows)))
-    parts: list[Part] = [table, *filter(None, (account.draw_in_words,))]
+    parts: list[Part] = [table, account.draw_in_words] if account.draw_in_words else [table]
     if (row := account.row) is not None:
         dash = " (- no guarantee stated)" if len(row.statements) < len(account.adversaries) else ""
         parts.append(f"{row.name}, {row.held}: the smallest epsilon that holds{row.when}{dash}")
@@ -118,7 +114,7 @@ def epsilon_curves(
     stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
     """
     longest = max(account.design.slots, 2)
-    slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
+    slots = np.unique(np.geomspace(max(1.0, longest / 100), longest, 7).round().astype(int))  # over two decades
     pairs: list[tuple[Adversary, str]] = []
     for each in account.adversaries:  # every accountant against the release, and the tightest one against the others
         stated = [statement for statement in account.statements if statement.adversary == each.name]
@@ -147,19 +143,16 @@ def draw_account(
     design, figure = account.design, new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
-        marker = "." if adversary == "release" or np.isfinite(epsilons).sum() == 1 else ""
-        look: dict[str, Any] = {
-            "color": accountant_colour(accountant),
-            "marker": marker,
-            "label": f"{adversary}: {accountant}",
-        }
-        axis.plot(slots, np.maximum(epsilons, 1e-6), _ADVERSARY_LINES.get(adversary, "-."), **look)
+        style = _ADVERSARY_LINES.get(adversary, "-.")
+        style += "." if adversary == "release" or np.isfinite(epsilons).sum() == 1 else ""
+        colour, label = accountant_colour(accountant), f"{adversary}: {accountant}"
+        axis.plot(slots, np.maximum(epsilons, 1e-6), style, color=colour, label=label)
     label = f"slots, the last {account.rounds:,} of them rounds" if account.rounds else "slots"
     axis.set(xscale="log", yscale="log", xlabel=label, ylabel=f"ε at δ = {account.delta:g} (log)")
     title = f"{account.title}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
-    if len(set(slots)) <= _FEW_SLOTS:
+    if len(set(slots)) <= 8:
         axis.set_xticks(slots, [f"{count:,}" for count in slots])
         axis.set_xticks([], minor=True)
-    finish_axis(axis, title, legend=8, **_BESIDE)
+    finish_axis(axis, title, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return saved(figure, path)

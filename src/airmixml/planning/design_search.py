@@ -3,13 +3,25 @@
 Noise alone does not rank learners and encoders: that depends on what is learned. So a trial says how accurate each
 candidate is, with the noise that the privacy target leaves for the true number of workers: on synthetic tables, on
 splits of a public one, or by what was measured on public images. The mean accuracy decides, within a time on the air.
+
+Features of images cannot be tried on synthetic ones: what is learned from them depends on what images look like. So the
+expectation rests on MNIST (encoder ``gradients``), Fashion-MNIST and digits (``cells``), measured with several numbers
+of features and rounds against noise (``image_accuracies.csv``, by benchmarks/measure_image_designs.py). Of a scenario
+the noise is what its privacy target, masks and air leave, as one number: the standard deviation on a symbol of the
+mean over the longest vector that a worker can send, all slots taken together. No data is read. Other images have other
+accuracies, but about the same order of designs.
 """
 
+import csv
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Final, Self
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +30,7 @@ from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import expected_noise
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import System
+from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, encoded_dim
 
@@ -48,10 +61,9 @@ class TableDesign:
 
     def applied_to(self, scenario: Scenario) -> Scenario:
         """Return the scenario with this design."""
-        workers = {name: value for name, value in asdict(self).items() if name not in _OF_LEARNER}
-        learner = {name: getattr(self, name) for name in _OF_LEARNER}
-        changed = replace(scenario.workers, **workers), replace(scenario.learner, **learner)
-        return replace(scenario, workers=changed[0], learner=changed[1])
+        sent = asdict(self)
+        learner = replace(scenario.learner, **{name: sent.pop(name) for name in _OF_LEARNER})
+        return replace(scenario, workers=replace(scenario.workers, **sent), learner=learner)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +88,12 @@ class TriedDesign:
     @property
     def error(self) -> float:
         """How much the mean may err by chance."""
-        return _error_of_mean(self.accuracies)
+        return error_of_mean(self.accuracies)
 
     def ahead_of(self, other: Self) -> tuple[float, float]:
         """Return by how much more accurate it is on the same tables, and how much that may err by chance."""
         differences = np.subtract(self.accuracies, other.accuracies)
-        return float(differences.mean()), _error_of_mean(differences)
+        return float(differences.mean()), error_of_mean(differences)
 
     def as_good_as(self, other: Self, worth: float) -> bool:
         """Whether the other is not better by what is worth having, and by more than chance may make of it."""
@@ -93,7 +105,8 @@ class TriedDesign:
         return {**asdict(self.design), **found}
 
 
-def _error_of_mean(values: Sequence[float] | Doubles) -> float:
+def error_of_mean(values: Sequence[float] | Doubles) -> float:
+    """Return the standard error of the mean of these values."""
     return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
@@ -104,22 +117,18 @@ class DesignSearch:
     own: TriedDesign  # the scenario's own design
     best: TriedDesign  # the recommended one: see ``simplest_of``
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
-    rows: int  # rows to learn from, in each
-    inputs: int  # columns of each
-    classes: int  # classes of each
+    trial: "Trial"  # what they were tried on
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
-    measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
-    times: str = "synthetic tables"  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
 
     @property
-    def tables(self) -> int:
-        """How many tables, splits or runs each was tried on."""
-        return len(self.own.accuracies)
+    def measured_on(self) -> str:
+        """The public set that accuracies were measured on; empty: they are of synthetic tables."""
+        return self.trial.told
 
     @property
     def basis(self) -> str:
         """What accuracies rest on."""
-        return f"{self.tables} {self.times}"
+        return f"{len(self.own.accuracies)} {self.trial.times}"
 
     @property
     def reason(self) -> str:
@@ -136,7 +145,8 @@ class DesignSearch:
         return f"the most accurate design is {more:.1f} ± {chance:.1f} points better; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes", "basis")}
+        sizes = {name: getattr(self.trial, name) for name in ("rows", "inputs", "classes")}
+        sizes |= {"tables": len(self.own.accuracies), "basis": self.basis}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
         told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
@@ -168,7 +178,7 @@ class NoisyDesign:
 class Trial(ABC):
     """Says how accurate designs are at a scenario's privacy target, each as many times."""
 
-    times: str  # what a mean is taken over
+    times: str  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
     told = ""  # the public set that accuracies were measured on, if any was
     rows: int  # to learn from, each time
     inputs: int
@@ -196,25 +206,15 @@ class Trial(ABC):
 
         No design is recommended that is on the air for longer than ``max_air_seconds``.
         """
-        own_design = TableDesign.of(self.scenario)
-        tried = self.of(self.candidates())
+        own_design, tried = TableDesign.of(self.scenario), self.of(self.candidates())
         known = {each.design for each in tried}
         tried += self.of(each for each in dict.fromkeys((own_design, *self.after(tried))) if each not in known)
         own = next((each for each in tried if each.design == own_design), None)
         if own is None:
             return None
         tried.sort(key=lambda each: -each.accuracy)
-        return DesignSearch(
-            own=own,
-            best=simplest_of(tried, max_air_seconds, self.worth),
-            tried=tuple(tried),
-            rows=self.rows,
-            inputs=self.inputs,
-            classes=self.classes,
-            max_air_seconds=max_air_seconds,
-            measured_on=self.told,
-            times=self.times,
-        )
+        best = simplest_of(tried, max_air_seconds, self.worth)
+        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=self, max_air_seconds=max_air_seconds)
 
 
 def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:
@@ -229,3 +229,121 @@ def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float =
     first = max(fitting, key=lambda each: each.accuracy)
     simplest = min(each.effort for each in fitting if each.as_good_as(first, worth))
     return max((each for each in fitting if each.effort <= simplest), key=lambda each: each.accuracy)
+
+
+_AS_NEAREST: Final = 2.0
+_FEWER_THAN_MEASURED: Final = 0.5  # with fewer workers than were measured, images lack rows and not only noise
+
+
+class MeasuredSet(NamedTuple):
+    """A public set that was measured with an encoder and so many workers."""
+
+    encoder: str
+    dataset: str
+    workers: int
+
+
+class Curve(NamedTuple):
+    """Accuracies against noise, of a number of features and of rounds."""
+
+    log_noise: Doubles  # ascending; shape levels
+    accuracies: Doubles  # levels x seeds
+
+    @classmethod
+    def of(cls, levels: list[list[float]]) -> Self:
+        """Return the curve through levels, each with its noise first."""
+        table = np.array(sorted(levels))
+        return cls(table[:, 0], table[:, 1:])
+
+    def at(self, noise: float) -> Doubles:
+        """Return the accuracy of each seed with this noise; with less than was measured, as with the least."""
+        return np.array([np.interp(math.log(noise), self.log_noise, seed) for seed in self.accuracies.T])
+
+
+@cache
+def measured() -> dict[MeasuredSet, dict[tuple[int, int], Curve]]:
+    """Return all that was measured, by number of features and rounds."""
+    levels: dict[MeasuredSet, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    with files("airmixml.planning").joinpath("image_accuracies.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            name = MeasuredSet(row["encoder"], row["dataset"], int(row["workers"]))
+            accuracies = [float(each) for each in row["accuracies"].split()]
+            levels[name][int(row["features"]), int(row["rounds"])].append([math.log(float(row["noise"])), *accuracies])
+    tables = {name: {key: np.array(sorted(rows)) for key, rows in found.items()} for name, found in levels.items()}
+    return {
+        name: {key: Curve(each[:, 0], each[:, 1:]) for key, each in found.items()} for name, found in tables.items()
+    }
+
+
+def nearest_set(scenario: Scenario) -> MeasuredSet | None:
+    """Return the set that was measured with the scenario's encoder and the nearest number of workers, if any was."""
+    some = (each for each in measured() if each.encoder == scenario.workers.encoder)
+    return min(some, key=lambda each: abs(math.log(each.workers / scenario.workers.count)), default=None)
+
+
+class ImageTrial(Trial):
+    """What designs are expected to reach, by what was measured on one set."""
+
+    worth = 0.001  # a longer time on the air is worth that much
+
+    def __init__(self, scenario: Scenario, dimensions: tuple[int, int], name: MeasuredSet) -> None:
+        """Take the dimensions of the scenario's own encoded inputs and of labels."""
+        super().__init__(scenario)
+        self.inputs, self.classes = dimensions
+        self.rows, self.fewest_workers = name.workers, _FEWER_THAN_MEASURED * name.workers
+        self.told = f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})"
+        self.times, self._curves = f"runs on {name.dataset}", measured()[name]
+        self._distance_metres, self._constant = placed_distances(scenario), int(scenario.workers.constant > 0.0)
+
+    def candidates(self) -> Iterator[TableDesign]:
+        """Yield the scenario's design, and it with every other number of features and rounds that was measured."""
+        own = TableDesign.of(self.scenario)
+        yield own
+        for features, rounds in product(*(sorted(set(each)) for each in zip(*self._curves, strict=True))):
+            kept = own.features if features == self.inputs - self._constant else features
+            design = replace(own, features=kept, rounds=rounds)
+            if design != own:
+                yield design
+
+    def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
+        """Return what designs reach, but for those with more noise, or far other features, than was measured."""
+        found = []
+        for design in designs:
+            aired, features = design.applied_to(self.scenario), design.features or self.inputs - self._constant
+            accuracies = self._between(features, design.rounds, self._noise(aired, features))
+            if accuracies is not None:
+                system = System.of(aired, features + self._constant, self.classes)
+                on_air: dict[str, Any] = {"uplink_symbols": system.uplink_symbols, "air_seconds": system.air_seconds}
+                found.append(TriedDesign(design=design, accuracies=tuple(accuracies.tolist()), **on_air))
+        return found
+
+    def _noise(self, aired: Scenario, features: int) -> float:
+        """Return the noise of all slots together, as if all were one."""
+        noisy = NoisyDesign.of(aired, features, self.classes, self._distance_metres)
+        longest = noisy.signal.largest_squared_norm(aired.workers.clip_norm**2)
+        return 1.0 / math.sqrt(longest / noisy.variance + aired.learner.rounds * longest / noisy.round_variance)
+
+    def _between(self, features: int, rounds: int, noise: float) -> Doubles | None:
+        """Return the accuracy of each seed, between what was measured; None with more noise, or far other features.
+
+        Up to a factor of two beyond the measured numbers of features they count as the nearest.
+        """
+        counts = sorted({each for each, _ in self._curves})
+        if not counts[0] / _AS_NEAREST <= features <= counts[-1] * _AS_NEAREST:
+            return None
+        features = min(max(features, counts[0]), counts[-1])
+        below = max(each for each in counts if each <= features)
+        above = min(each for each in counts if each >= features)
+        ends = [self._with_rounds(each, rounds, noise) for each in (below, above)]
+        if ends[0] is None or ends[1] is None:
+            return None
+        part = 0.0 if below == above else math.log(features / below) / math.log(above / below)
+        return np.asarray((1.0 - part) * ends[0] + part * ends[1])
+
+    def _with_rounds(self, features: int, rounds: int, noise: float) -> Doubles | None:
+        """Return the accuracy of each seed with so many features; more rounds than were measured gain nothing."""
+        known = sorted(each for count, each in self._curves if count == features)
+        if math.log(noise) > self._curves[features, known[0]].log_noise[-1] + 1e-3:
+            return None
+        at = np.stack([self._curves[features, each].at(noise) for each in known])
+        return np.array([np.interp(math.log1p(rounds), np.log1p(known), seed) for seed in at.T])

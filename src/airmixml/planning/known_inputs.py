@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.data import KnownDataSet, known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.progress import silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.rules import Whole
-
-if TYPE_CHECKING:
-    from airmixml.data import KnownDataSet
+from airmixml.streams import Streams
+from airmixml.workers import encoded_dim, encoder_of, load_dataset
+from airmixml.workers.loading import load_raw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,6 @@ class InputMoments:
 
     def encoded(self, workers: Workers, features: int) -> InputMoments:
         """Return about what the encoder leaves of them; features other than inputs count as centred, of full norm."""
-        from airmixml.workers import encoder_of
-
         encoder = encoder_of(workers)
         if not encoder.bounds_norm:
             return self
@@ -47,10 +45,6 @@ def data_dimensions(
     scenario: Scenario, input_dim: int | None, label_dim: int | None, *, data_dir: Path | None = None
 ) -> tuple[int, int]:
     """Return d_X as it leaves the encoder and d_Y: given, known of the data set, or counted in the user's file."""
-    from airmixml.data import known_dataset
-    from airmixml.streams import Streams
-    from airmixml.workers import encoded_dim, load_dataset
-
     if (input_dim is None) != (label_dim is None):
         raise ScenarioError("--input-dim and --label-dim: go together; give both or none")
     if input_dim is not None and label_dim is not None:
@@ -67,9 +61,6 @@ def data_dimensions(
 
 def table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
     """Return how many columns the rows of a table have; None where inputs are images or series."""
-    from airmixml.data import known_dataset
-    from airmixml.workers.loading import load_raw
-
     if input_dim is not None:
         return input_dim
     known = known_dataset(scenario.workers.dataset)
@@ -81,8 +72,6 @@ def table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
 
 def input_moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
     """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
-    from airmixml.data import known_dataset
-
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:
             raise ScenarioError(f"{name} = {value:g}: must be above 0 and at most 1, for inputs scaled to [0, 1]")
@@ -95,8 +84,6 @@ def input_moments(scenario: Scenario, mean: float | None, deviation: float | Non
 
 def is_public(scenario: Scenario) -> bool:
     """Whether the scenario's rows are a table that comes with the package, which anybody may read."""
-    from airmixml.data import known_dataset
-
     known = known_dataset(scenario.workers.dataset)
     return known is not None and known.name in DATASETS.own and known.image_shape is None
 
@@ -108,9 +95,6 @@ def _known_moments(known: KnownDataSet, workers: Workers) -> tuple[float, float]
     means = (lower + known.scaled_mean * (upper - lower) - low) / (high - low)
     deviations = known.scaled_deviation * (upper - lower) / (high - low)
     return float(means.mean()), float(np.sqrt((deviations**2).mean() + means.var()))
-
-
-_MOST_TRIED = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +121,7 @@ def plan_rows_bound(rows: Integers, *, noise_multiplier: float, symbols: int) ->
     counts = np.asarray(rows, dtype=np.float64)
     if not len(counts) or counts.min() < 1:
         raise ScenarioError("rows: must be at least 1 for each of at least one worker")
-    tried = np.unique(np.geomspace(1.0, max(counts.max(), 1.0), _MOST_TRIED).round())
+    tried = np.unique(np.geomspace(1.0, max(counts.max(), 1.0), 64).round())
     noise, sampling = (np.array(each) for each in zip(*(_errors(counts, bound) for bound in tried), strict=True))
     noise = noise * noise_multiplier**2 * symbols
     errors = noise + sampling

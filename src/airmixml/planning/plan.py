@@ -35,7 +35,7 @@ from airmixml.radio.privacy_target import (
     target_question,
 )
 from airmixml.radio.slot_totals import DecibelHistogram
-from airmixml.radio.system import System, planned_design
+from airmixml.radio.system import planned_design
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim
@@ -143,6 +143,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     power_dbm = _power_dbm(scenario, sending)
+    stated = state_slots(target_question(scenario), design, mean_slot, better=True)
     return Plan(
         name=scenario.name,
         air=scenario.air,
@@ -154,7 +155,8 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share, power_dbm),
-        **_receiver(scenario, design, mean_slot),
+        receiver=stated.receiver_in_words,
+        if_better=stated.if_better,
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
@@ -180,33 +182,27 @@ def _signal(
     known = ExpectedSignal.of_public(scenario) if named else None
     expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
     found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
-    # How long the sum of several rows is, and how large a target, nobody knows before.
-    if not workers.several_rows:
-        found["snr_inputs_db"] = _as_counted(scenario, power_scale_watts, expected.of_inputs(ratios))
-        if workers.task == "classification":
-            found["snr_labels_db"] = _as_counted(scenario, power_scale_watts, expected.of_labels(ratios))
+    if workers.several_rows:  # how long the sum of several rows is, and how large a target, nobody knows before
+        return found
+    for name, energies in (("snr_inputs_db", expected.inputs), ("snr_labels_db", expected.labels)):
+        if energies is expected.inputs or workers.task == "classification":
+            slots = DecibelHistogram()  # steps of 0.1 dB, in which a run counts its slots
+            ratio = 2.0 * power_scale_watts / expected_noise(scenario).total_watts
+            slots.add(torch.from_numpy(ratio * expected.mixed(ratios, energies)))
+            found[name] = slots.quantile_db(0.5)
     return found
-
-
-def _as_counted(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:
-    """Return the SNR in the median slot, in the steps of 0.1 dB in which a run counts its slots."""
-    slots = DecibelHistogram()
-    slots.add(torch.from_numpy(2.0 * power_scale_watts / expected_noise(scenario).total_watts * energy))
-    return slots.quantile_db(0.5)
 
 
 def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     """Return what all workers spend in all rounds, the powers of those who send, and which of some were limited."""
-    scenario, system, joules = sizing.scenario, sizing.system, 0.0
-    watts, limited = np.zeros(0), np.zeros(0, dtype=np.bool_)
-    if system.rounds:
-        setting = AirSetting.of(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres, in_rounds=True)
-        draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
-        joules = system.rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
-        told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
-        watts = np.tile(told * draws.power_watts[draws.ratios > 0.0], -(-system.rounds // len(draws)))
-        limited = np.repeat(draws.limited, -(-system.rounds // len(draws)))
-    return joules, watts, limited
+    scenario, rounds = sizing.scenario, sizing.system.rounds
+    if not rounds:
+        return 0.0, np.zeros(0), np.zeros(0, dtype=np.bool_)
+    setting = AirSetting.of(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres, in_rounds=True)
+    draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
+    told, times = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0, -(-rounds // len(draws))
+    joules = rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
+    return joules, np.tile(told * draws.power_watts[draws.ratios > 0.0], times), np.repeat(draws.limited, times)
 
 
 def _uplink(sizing: Sizing, mean_slot: CentringSlot | None = None) -> dict[str, int]:
@@ -260,8 +256,11 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
     if not real.feasible:
         return real
     sent_watts = system.link.planned_watts(scenario, received_watts, sizing.path_gain**2)
-    joules = _joules_of_integers(system, sizing.path_gain**2)
-    joules += sizing.system.acquisition_joules
+    joules = system.acquisition_joules
+    for each, slots in ((system, radio.slots), *([(system.of_rounds, system.rounds)] if system.rounds else [])):
+        assert each.integers is not None
+        watts = system.link.planned_watts(system.scenario, each.integers.received_watts, sizing.path_gain**2)
+        joules += each.joules_per_watt * slots * radio.scheduled * float(watts.mean())
     real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
     present = (1.0 - scenario.met.air.absent) * (1.0 - system.link.lost_share(system))
     better_db = float(ratio_to_db(real_noise / (sums.mixture_variance / present)))
@@ -287,22 +286,6 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         uplink=_uplink(sizing),
         row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
     )
-
-
-def _receiver(scenario: Scenario, design: Design, mean_slot: CentringSlot | None) -> dict[str, Any]:
-    """Return what the target assumes of its adversary's receiver, and epsilon if that is better."""
-    stated = state_slots(target_question(scenario), design, mean_slot, better=True)
-    return {"receiver": stated.receiver_in_words, "if_better": stated.if_better}
-
-
-def _joules_of_integers(system: System, power_gain: Doubles) -> float:
-    """Return what all workers, whose channels have these power gains, spend in all slots and rounds."""
-    spent, radio = 0.0, system.scenario.radio
-    for each, slots in ((system, radio.slots), *([(system.of_rounds, system.rounds)] if system.rounds else [])):
-        assert each.integers is not None
-        watts = system.link.planned_watts(system.scenario, each.integers.received_watts, power_gain)
-        spent += each.joules_per_watt * slots * radio.scheduled * float(watts.mean())
-    return spent
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float, power: TransmitPower) -> str:

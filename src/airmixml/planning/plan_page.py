@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airmixml.planning.design_search import TriedDesign
     from airmixml.planning.planned import Plan
 
-_SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of the table of designs that were tried
 _MARK: Final[dict[str, Any]] = {"linestyle": "", "color": ORANGE, "markeredgecolor": "black"}
 _MARKS: Final[dict[str, dict[str, Any]]] = {
@@ -46,24 +45,19 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
     word = "feasible" if plain["feasible"] else "not feasible"
     word += "" if power == "dp" else f', if mixing.power = "dp": the scenario has "{power}", which keeps no target'
     found, instead = plain.get("recommended"), plain.get("of_recommended")
-    own, costs, tables = dict(_costs(plain, scenario)), [], list[Part]()
-    if found is None:
-        costs = list(own.items())
-    else:
-        tables.append(_side_by_side(own, found, instead, scenario))
+    own = dict(_costs(plain, scenario))
+    tables: list[Part] = [] if found is None else [_side_by_side(own, found, instead, scenario)]
     tables += _others(plain, scenario)
     tables += [plain["note"]] if "note" in plain else []
-    if found is not None:
-        tables += _recommendation(found, scenario)
-    if "run_with" in plain:
-        tables.append(Code(plain["run_with"]))
+    tables += [] if found is None else _recommendation(found, scenario)
+    tables += [Code(plain["run_with"])] if "run_with" in plain else []
     card = claimed_card(privacy.adversary, privacy.epsilon if plain["feasible"] else None, scenario)
     return Page.of_result(
         kind="plan",
         title=f"Plan of {titled(plain['name'], scenario.air)}: {word}",
         verdict=f"{_needed_in_a_line(plain)}; {plain['verdict']}" if "needed" in plain else plain["verdict"],
         cards=(Cards(title=scenario.title, cards=(card,)),),
-        costs=costs,
+        costs=list(own.items()) if found is None else [],
         tables=tables,
         command=("plan",),
     )
@@ -105,9 +99,8 @@ def _side_by_side(own: dict[str, str], found: Plain, instead: Plain | None, scen
     if instead is None:
         return Table(title=title, columns=("", "this scenario"), rows=tuple(mine.items()), words=2)
     changed = scenario.with_overrides(*found["overrides"])
-    best = {**_choices(changed, rehearsal["best"]), **dict(_costs(instead, changed))}
-    both = ((name, mine.get(name, NONE), best.get(name, NONE)) for name in dict.fromkeys((*mine, *best)))
-    rows = ((name, own, "the same" if own == other else other) for name, own, other in both)
+    best = dict.fromkeys(mine, NONE) | _choices(changed, rehearsal["best"]) | dict(_costs(instead, changed))
+    rows = ((name, mine.get(name, NONE), "the same" if mine.get(name) == best[name] else best[name]) for name in best)
     return Table(title=title, columns=("", "this scenario", "recommended"), rows=tuple(rows), words=3)
 
 
@@ -341,15 +334,12 @@ def _tried(rehearsal: Plain, scenario: Scenario, its_name: str) -> Iterator[Part
         on = f"{rehearsal['tables']} {'runs' if of_images else 'splits'} of {rehearsal['measured_on']}"
     title = f"Tried on {on}: mean accuracy in % ± its standard error"
     yield Table(title=title, columns=("design", "", "accuracy", "symbols"), rows=rows, words=2)
-    notes = []
     if "measured_on" not in rehearsal:
-        notes.append("accuracies are of synthetic tables: your data may be easier or harder")
-        if rehearsal["rows"] < scenario.workers.count:
-            notes.append(f"the noise is that of {scenario.workers.count:,} rows")
+        fewer = rehearsal["rows"] < scenario.workers.count
+        note = "accuracies are of synthetic tables: your data may be easier or harder"
+        yield note + (f"; the noise is that of {scenario.workers.count:,} rows" if fewer else "")
     elif of_images:
-        notes.append("on other images accuracies differ, and the order of designs may")
-    if notes:
-        yield "; ".join(notes)
+        yield "on other images accuracies differ, and the order of designs may"
 
 
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:

@@ -52,18 +52,6 @@ _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
 
 
-@dataclass(frozen=True, kw_only=True)
-class FramePlan:
-    """A slot of a scenario on its air."""
-
-    data_symbols: int  # symbols of what a worker sends
-    symbols: int  # all symbols on the air, pilots and guards too
-    blocks: int  # how many blocks with a pilot of their own
-    seconds: float  # how long the slot lasts
-    signal_loss_db: float  # power that drifting phases and absent workers take from the sum
-    margin_db: float  # by how much less power is sent, so that no gain breaks the privacy target
-
-
 @dataclass(frozen=True)
 class Sizing:
     """A scenario, and what follows from it and from the dimensions of its data alone."""
@@ -72,7 +60,7 @@ class Sizing:
     input_dim: int  # d_X as it leaves the encoder
     label_dim: int  # d_Y
 
-    @property
+    @cached_property
     def system(self) -> System:
         """What follows from them for every command: signal, sensitivity, energy and more."""
         return System.of(self.scenario, self.input_dim, self.label_dim)
@@ -113,53 +101,34 @@ class Sizing:
         left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
         return 1.0 / max(left, 1.0 / _SEATS)
 
-    def frame(self) -> FramePlan | None:
+    def frame(self) -> dict[str, Any] | None:
         """Return what the scenario's air makes of a slot; None on the ideal air."""
-        scenario, signal = self.scenario, self.system.signal
+        scenario, data_symbols = self.scenario, self.system.signal.symbols
         if scenario.air.is_ideal:
             return None
-        return FramePlan(
-            data_symbols=signal.symbols,
-            symbols=self.system.symbols_on_air,
-            blocks=frame_of(scenario.air, signal.symbols).block_count,
-            seconds=self.system.slot_seconds,
-            signal_loss_db=10.0 * math.log10(self.signal_loss),
-            margin_db=10.0 * math.log10(self.system.gain_bound),
-        )
+        return {
+            "data_symbols": data_symbols,  # symbols of what a worker sends
+            "symbols": self.system.symbols_on_air,  # all symbols on the air, pilots and guards too
+            "blocks": frame_of(scenario.air, data_symbols).block_count,  # how many blocks with a pilot of their own
+            "seconds": self.system.slot_seconds,
+            "signal_loss_db": 10.0 * math.log10(self.signal_loss),  # that drifting phases and absent workers take
+            "margin_db": 10.0 * math.log10(self.system.gain_bound),  # less power, so that no gain breaks the target
+        }
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskPlan:
-    """Noise and masks of the workers of a scenario."""
-
-    degree: int  # masks of each worker; 0 without masks
-    mask_share: float  # share of the privacy loss that is due to masks
-    above_thermal_db: float  # own noise of all workers over the receiver's
-    neighbours: int  # workers, neither colluding nor absent, with whom each shares masks, at least
-    nearest_dbm: float  # power of the nearest worker, all symbols of a slot on average
-    farthest_dbm: float  # that of the farthest, which fading may raise
-    gain_error: float  # deviation of the workers' gains over their mean, in phase
-    times_the_noise: float  # what that makes of the noise in the sum, over exact gains; 1 without masks
-    absent: float  # share of the workers that do not send
-    noise: dict[str, Any]  # in the sum, by where it comes from
-    # What other assumptions on colluders and absent workers cost: "name", "override", and "noise_db", the noise over
-    # signal in the sum, in dB more than as planned (None: impossible).
-    costs: tuple[dict[str, Any], ...]
-    overrides: tuple[str, ...]  # what would leave less noise
-    gain_db: float  # how much less
-
-
-def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
+def plan_masks(sizing: Sizing, received_watts: float) -> dict[str, Any] | None:
     """Return what workers add to hide themselves; None where they rest on the receiver's noise.
 
-    ``received_watts`` is beta max q^2.
+    ``received_watts`` is beta max q^2. Powers are of all symbols of a slot on average; fading may raise the farthest
+    worker's. Of "costs" each has a "name", an "override", and "noise_db", the noise over signal in the sum, in dB more
+    than as planned (None: impossible); "overrides" would leave "gain_db" less noise.
     """
     scenario = sizing.scenario
     masking = masking_of(scenario)
     if masking is None:
         return None
-    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.system.signal
-    gains = sizing.path_gain**2
+    noise, signal = expected_noise(scenario, sizing.signal_loss), sizing.system.signal
+    gains, gain_error = sizing.path_gain**2, gain_error_of(scenario)
     noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
     added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
     sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
@@ -167,21 +136,23 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     possible = [cost for cost in costs if cost["noise_db"] is not None]
     better = min(possible, key=lambda cost: cost["noise_db"], default=None)
     gain_db = 0.0 if better is None or better["override"].startswith("privacy.colluders") else -better["noise_db"]
-    return MaskPlan(
-        degree=0 if masking.graph is None else masking.graph.degree,
-        mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
-        above_thermal_db=above_thermal_db_of(scenario, masking),
-        neighbours=masking.honest.neighbours,
-        nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
-        farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
-        gain_error=gain_error_of(scenario),
-        times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
-        absent=silent_share(scenario),
-        noise=noise.to_dict(),
-        costs=costs,
-        overrides=(better["override"],) if better is not None and gain_db > _WORTH_DB else (),
-        gain_db=gain_db,
-    )
+    masked = masking.graph is not None
+    return {
+        "degree": masking.graph.degree if masking.graph is not None else 0,  # masks of each worker
+        "mask_share": mask_share_of(scenario) if masked else 0.0,  # of the privacy loss that is due to masks
+        "above_thermal_db": above_thermal_db_of(scenario, masking),  # own noise of all workers over the receiver's
+        "neighbours": masking.honest.neighbours,  # neither colluding nor absent, with whom each shares masks, at least
+        "nearest_dbm": float(watts_to_dbm(sent_watts / gains.max())),
+        "farthest_dbm": float(watts_to_dbm(sent_watts / gains.min())),
+        "gain_error": gain_error,  # deviation of the workers' gains over their mean, in phase
+        # What that makes of the noise in the sum, over exact gains.
+        "times_the_noise": times_the_noise(scenario.radio.scheduled, gain_error) if masked else 1.0,
+        "absent": silent_share(scenario),  # share of the workers that do not send
+        "noise": noise.to_dict(),  # in the sum, by where it comes from
+        "costs": costs,
+        "overrides": (better["override"],) if better is not None and gain_db > _WORTH_DB else (),
+        "gain_db": gain_db,
+    }
 
 
 def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:
@@ -215,12 +186,10 @@ def _costs(sizing: Sizing, planned: float) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedSignal:
-    """Energies per symbol of what one worker sends, and of its mean over all workers."""
+    """Energies per symbol of what one worker sends, E ||v||^2, and of its mean over all workers, ||E v||^2."""
 
-    input_energy: float  # E ||v||^2 of the input symbols, over their number
-    input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
-    label_energy: float  # the same for the label symbols
-    label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+    inputs: tuple[float, float]  # both of the input symbols, over their number
+    labels: tuple[float, float]  # both of the label symbols, over their number; for balanced classes that say nothing
     workers: float = math.inf  # how many of them the means are over, where they are of rows and not of assumptions
 
     @classmethod
@@ -241,13 +210,12 @@ class ExpectedSignal:
         if signal.moments:
             means, weights = (inputs.T @ inputs / rows, inputs.T @ labels / rows), squares * weights
             squares = squares**2
-        return cls(
-            input_energy=float(squares.mean()) / signal.input_symbols,
-            input_mean_energy=float((means[0] ** 2).sum()) / signal.input_symbols,
-            label_energy=float(weights.mean()) / signal.label_symbols,
-            label_mean_energy=float((means[1] ** 2).sum()) / signal.label_symbols,
-            workers=rows,
+        symbols = signal.input_symbols, signal.label_symbols
+        energies = (
+            (float(each.mean()) / count, float((mean**2).sum()) / count)
+            for each, mean, count in zip((squares, weights), means, symbols, strict=True)
         )
+        return cls(inputs=next(energies), labels=next(energies), workers=rows)
 
     @classmethod
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
@@ -262,30 +230,24 @@ class ExpectedSignal:
         weight, mean_share = signal.label_weight**2, 0.0 if signal.centred_labels else 1.0 / signal.classes
         if not signal.moments:
             return cls(
-                input_energy=squared_norm / signal.input_symbols,
-                input_mean_energy=squared_mean / signal.input_symbols,
-                label_energy=weight / signal.classes,
-                label_mean_energy=weight * mean_share / signal.classes,
+                inputs=(squared_norm / signal.input_symbols, squared_mean / signal.input_symbols),
+                labels=(weight / signal.classes, weight * mean_share / signal.classes),
             )
         # tr M^2 of M = E x x^T: the mean's own product, what it shares with the features, and the features' spread.
         spread = numbers * variance**2 + 2.0 * variance * share * numbers * mean**2
+        second = squared_norm**2, squared_mean**2 + spread
+        cross = weight * squared_norm, weight * squared_mean * mean_share
         return cls(
-            input_energy=squared_norm**2 / signal.input_symbols,
-            input_mean_energy=(squared_mean**2 + spread) / signal.input_symbols,
-            label_energy=weight * squared_norm / signal.label_symbols,
-            label_mean_energy=weight * squared_mean * mean_share / signal.label_symbols,
+            inputs=(second[0] / signal.input_symbols, second[1] / signal.input_symbols),
+            labels=(cross[0] / signal.label_symbols, cross[1] / signal.label_symbols),
         )
 
-    def of_inputs(self, ratios: Doubles) -> Doubles:
-        """Return the expected square of an input symbol of each slot's mixture; ratios are slots x scheduled."""
-        return self._mixed(ratios, self.input_energy, self.input_mean_energy)
+    def mixed(self, ratios: Doubles, energies: tuple[float, float]) -> Doubles:
+        """Return the expected square of a symbol of each slot's mixture; ratios are slots x scheduled.
 
-    def of_labels(self, ratios: Doubles) -> Doubles:
-        """Return the expected square of a label symbol of each slot's mixture; ratios are slots x scheduled."""
-        return self._mixed(ratios, self.label_energy, self.label_mean_energy)
-
-    def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
-        """Return the energy of sum q_i v_i over draws of workers without replacement; all of them give the mean."""
+        Workers are drawn without replacement, and all of them together give the mean.
+        """
+        energy, mean_energy = energies
         total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
         if math.isinf(self.workers):
             return np.asarray((total - squares) * mean_energy + squares * energy)

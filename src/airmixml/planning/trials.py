@@ -8,22 +8,20 @@ same rows with their noise. benchmarks/check_tables_plan.py compares the order w
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.errors import AirMixError
-from airmixml.planning.design_search import NoisyDesign, TableDesign, Trial, TriedDesign
-from airmixml.planning.image_designs import ImageTrial, nearest_set
+from airmixml.planning.design_search import ImageTrial, NoisyDesign, TableDesign, Trial, TriedDesign, nearest_set
 from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
@@ -100,17 +98,13 @@ def make_table(
     )
 
 
-_SHORTEST: Final = 1e-30
-
-
 class EncodedTable:
     """A synthetic table as designs with the same encoding send it: its moments, to which each adds its noise."""
 
     def __init__(
         self, scenario: Scenario, table: SyntheticTable, classes: int, distance_metres: Doubles, number: int
     ) -> None:
-        self._classes, self._number = classes, number
-        self._received: dict[tuple[float, float], ReceivedMoments] = {}
+        self._number = number
         workers, streams = scenario.workers, Streams(scenario.seed + number)
         train, _ = encode(workers, table.train_inputs, streams=streams)
         test, _ = encode(workers, table.test_inputs, streams=streams)
@@ -120,42 +114,34 @@ class EncodedTable:
             mean = (train.mean(axis=0) + slot.noise_deviation * noise).astype(np.float32)
             train, _ = encode_centred(workers, train - mean, streams)
             test, _ = encode_centred(workers, test - mean, streams)
-        self._train, self._test = train, test
-        self._train_labels, self._test_labels = table.train_labels, table.test_labels
-        code = Centred(classes) if workers.label_code == "centred" else OneHot(classes)
-        self._labels = code.coded(table.train_labels)
-
-    @cached_property
-    def _products(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean second moments as they are sent (symbols), and mean moments with the label (d x classes)."""
-        inputs = torch.from_numpy(self._train).double()
-        labels = torch.from_numpy(self._labels).double()
-        second = inputs.T @ inputs / len(inputs)
-        return pack_symmetric(second[None])[0], inputs.T @ labels / len(inputs)
+        self._train, self._test, self._test_labels = train, test, table.test_labels
+        self._norms: Doubles = np.linalg.norm(train, axis=1).astype(np.float64)
+        self._one_hot = OneHot(classes).coded(table.train_labels)
+        coded = Centred(classes).coded(table.train_labels) if workers.label_code == "centred" else self._one_hot
+        inputs, labels = torch.from_numpy(train).double(), torch.from_numpy(coded).double()
+        # Mean second moments as they are sent (symbols), and mean moments with the label (d x classes).
+        self._second = pack_symmetric((inputs.T @ inputs / len(inputs))[None])[0]
+        self._cross = inputs.T @ labels / len(inputs)
 
     def accuracy(self, design: NoisyDesign) -> float:
         """Return the share of test rows that the design's learner gets right."""
         scenario, rounds = design.scenario, design.scenario.learner.rounds
-        sent = design.variance, scenario.workers.label_weight
-        if sent not in self._received:  # other learners and other numbers of rounds begin with the same
-            self._received[sent] = self._receive(design)
-        moments = self._received[sent]
+        moments = self._receive(design)
         solution = solve(scenario.learner, moments)
         if rounds:
             send = partial(self._round, design, np.random.default_rng((self._number, 3)))
             *_, solution = descend(scenario, send, rounds, solution, moments)
         weights, biases = solution
         scores = torch.from_numpy(self._test).double() @ weights + biases
-        right: NDArray[np.bool_] = scores.argmax(dim=1).numpy() == self._test_labels
-        return float(right.mean())
+        return float(np.mean(scores.argmax(dim=1).numpy() == self._test_labels))
 
     def _receive(self, design: NoisyDesign) -> ReceivedMoments:
         """Return the moments with their noise."""
         workers, noise = design.scenario.workers, math.sqrt(design.variance)
         rng = np.random.default_rng((self._number, 2))
-        second, cross = self._products
-        received = second + noise * torch.from_numpy(rng.standard_normal(len(second)))
-        labelled = cross.flatten() + noise / workers.label_weight * torch.from_numpy(rng.standard_normal(cross.numel()))
+        received = self._second + noise * torch.from_numpy(rng.standard_normal(len(self._second)))
+        drawn = torch.from_numpy(rng.standard_normal(self._cross.numel()))
+        labelled = self._cross.flatten() + noise / workers.label_weight * drawn
         squared_norm = workers.clip_norm**2 if workers.norm == "unit" else 0.0
         constant = workers.constant * workers.clip_norm
         collector = MomentsCollector(design.signal, constant=constant, squared_norm=squared_norm)
@@ -166,20 +152,12 @@ class EncodedTable:
         """Return the mean clipped gradient as it is received, features x classes, and the deviation of its noise."""
         errors = told.errors(self._train, self._one_hot)
         lengths = self._norms * np.sqrt(np.einsum("ij,ij->i", errors, errors))
-        clipped = errors * np.minimum(1.0, told.clip / np.maximum(lengths, _SHORTEST))[:, None]
+        clipped = errors * np.minimum(1.0, told.clip / np.maximum(lengths, 1e-30))[:, None]
         gradient = self._train.T @ clipped.astype(np.float32) / len(errors)
         # Gradients are sent in units of the clip, and are then as long as moments at most.
         largest = math.sqrt(design.signal.largest_squared_norm(design.scenario.workers.clip_norm**2))
         deviation = math.sqrt(design.round_variance) * told.clip / largest
         return torch.from_numpy(gradient + deviation * rng.standard_normal(gradient.shape)), deviation
-
-    @cached_property
-    def _norms(self) -> Doubles:
-        return np.asarray(np.linalg.norm(self._train, axis=1).astype(np.float64))
-
-    @cached_property
-    def _one_hot(self) -> Singles:
-        return OneHot(self._classes).coded(self._train_labels)
 
 
 # What keeps a plan quick: larger tables are made with so many rows, columns and classes, and say so.

@@ -26,7 +26,7 @@ _BUILDERS: Final = {
     "comparison": "airmixml.compare.comparison_page:comparison_page",
     "sweep": "airmixml.sweeps.sweep_page:sweep_page",
     "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
-    "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
+    "reproduction": "airmixml.reproduction.reproduce:reproduction_page",
 }
 # What each shows; of the others the file's name is all that is known.
 _CAPTIONS: Final = {
@@ -110,8 +110,10 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
     command = ("airmix", name, *options)
     again: list[Part] = []
     if scenario is not None:
-        sends = f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
-        about = {"data": scenario.workers.dataset, "workers": sends, "learner": scenario.learner.in_words}
+        about = {"data": scenario.workers.dataset}
+        if scenario.is_settled:  # else each cell of a sweep has numbers and a learner of its own
+            sends = f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
+            about |= {"workers": sends, "learner": scenario.learner.in_words}
         rows = about | {"privacy target": asked_for(scenario)} | rows
         command = command_for(name, scenario, *options)
         again.append(Folded(summary="The whole scenario", parts=(Code(scenario.to_toml()),)))

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 from airmixml.sweeps import Energies, Trainings, cut_into_batches
-from airmixml.sweeps.batches import Batch
+from airmixml.sweeps.batches import Batch, Kind
 from airmixml.wording import did_you_mean, power_of_ten
 
 TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")  #: What of the paper can be made again
@@ -61,7 +61,7 @@ class Cell:
     why: str = field(default="", compare=False)  #: what speaks for that reading
 
     @property
-    def kind(self) -> Energies:
+    def kind(self) -> Kind:
         """The work that gives its quantity."""
         return Trainings() if self.quantity == "accuracy" else Energies()
 

@@ -110,12 +110,9 @@ class _Table:
 
     def gaps(self, left: CellResult | None, right: CellResult | None) -> dict[int, float]:
         """Return left minus right by seed; nothing where one of them failed."""
-        ours, theirs = (self._by_seed(result) for result in (left, right))
+        found: list[Summary | None] = [getattr(result, self._quantity, None) for result in (left, right)]
+        ours, theirs = ({} if each is None else dict(zip(each.seeds, each.values, strict=True)) for each in found)
         return {seed: value - theirs[seed] for seed, value in ours.items() if seed in theirs}
-
-    def _by_seed(self, result: CellResult | None) -> dict[int, float]:
-        summary: Summary | None = getattr(result, self._quantity, None)
-        return {} if summary is None else dict(zip(summary.seeds, summary.values, strict=True))
 
     def compare(
         self, target: str, figure: str, says: str, case: str, left: _Curve, right: _Curve, **bounds: Any

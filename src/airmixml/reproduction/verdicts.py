@@ -1,21 +1,26 @@
 """What the cells gave: summaries over the seeds with their confidence, verdicts against print, and Fig. 2's ratios."""
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from airmixml.output.figures import new_figure, save_png_and_svg
+from airmixml.output.tables import Table
 from airmixml.radio.mixing import draw_ratios
 from airmixml.randomness.slot_words import slot_words
 from airmixml.reproduction.paper_cells import AS_PRINTED, Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 from airmixml.sweeps import SweepResult
+from airmixml.wording import power_of_ten
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
 VERDICTS_IN_WORDS: Final = """\
@@ -210,7 +215,10 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
     orders = [_in_order(cell, printed, summary.mean, group, quantity) for group in (in_row, in_column)]
     enough = sum(map(len, orders)) >= _FEWEST_PEERS
     right = all(sum(order) >= _CONCORDANT_SHARE * len(order) for order in orders)
-    trend = enough and right and _is_in_reach(summary.mean, printed, cell)
+    in_reach = abs(summary.mean - printed) <= _ACCURACY_REACH_POINTS
+    if cell.quantity == "energy":
+        in_reach = printed / _ENERGY_REACH_FACTOR <= summary.mean <= printed * _ENERGY_REACH_FACTOR
+    trend = enough and right and in_reach
     return "trend agrees" if trend else "does not follow from the stated settings"
 
 
@@ -228,33 +236,30 @@ def _is_near(value: float, cell: Cell) -> bool:
     return abs(cell.gap(value)) <= _TOLERANCE[cell.quantity]
 
 
-def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
-    if cell.quantity == "accuracy":
-        return abs(value - printed) <= _ACCURACY_REACH_POINTS
-    return printed / _ENERGY_REACH_FACTOR <= value <= printed * _ENERGY_REACH_FACTOR
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MixingRatios:
     """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha."""
 
     alpha: float
-    ratios: NDArray[np.float64]  #: q of the first slots; slots x workers
-    largest_share: float  #: mean of the largest ratio of a slot
-    squares: float  #: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally
-    expected_squares: float  #: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha)
+    ratios: NDArray[np.float64]  #: q; slots x workers
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, in the shape of a cell."""
+        """Return plain values for JSON, in the shape of a cell.
+
+        The mean of sum q^2 is 1 where one worker sends alone and 1/workers where all share equally. The Dirichlet
+        distribution has (1 + alpha/workers) / (1 + alpha).
+        """
+        workers, squares = self.ratios.shape[1], (self.ratios**2).sum(axis=1)
+        largest = self.ratios.max(axis=1)
         return {
             "target": "fig2",
-            "row": f"{self.ratios.shape[1]} workers",
+            "row": f"{workers} workers",
             "column": f"alpha = {self.alpha:g}",
             "alpha": self.alpha,
             "quantity": "mean of the sum of squared ratios",
             "printed": None,
-            "measured": {"mean": self.squares, "largest_share": self.largest_share},
-            "expected": self.expected_squares,
+            "measured": {"mean": float(squares.mean()), "largest_share": float(largest.mean())},
+            "expected": (1.0 + self.alpha / workers) / (1.0 + self.alpha),
             "verdict": "",
         }
 
@@ -263,15 +268,43 @@ def draw_mixing_ratios() -> list[MixingRatios]:
     """Draw the ratios of many slots of eight workers for each alpha."""
     drawn = []
     for number, alpha in enumerate(_ALPHAS):
-        mixing = Mixing(policy="dirmix", alpha=alpha)
-        ratios = draw_ratios(mixing, _WORKERS, range(_SLOTS), slot_words(Streams(number), "ratios")).numpy()
-        drawn.append(
-            MixingRatios(
-                alpha=alpha,
-                ratios=ratios[:_SHOWN_SLOTS],
-                largest_share=float(ratios.max(axis=1).mean()),
-                squares=float((ratios**2).sum(axis=1).mean()),
-                expected_squares=(1.0 + alpha / _WORKERS) / (1.0 + alpha),
-            )
-        )
+        mixing, source = Mixing(policy="dirmix", alpha=alpha), slot_words(Streams(number), "ratios")
+        drawn.append(MixingRatios(alpha=alpha, ratios=draw_ratios(mixing, _WORKERS, range(_SLOTS), source).numpy()))
     return drawn
+
+
+def ratio_cells(plain: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of Fig. 2."""
+    return [cell for cell in plain["cells"] if cell["target"] == "fig2"]
+
+
+def ratios_table(cells: Sequence[dict[str, Any]]) -> Table:
+    """Return Fig. 2 in numbers."""
+    rows = tuple(
+        (
+            f"{cell['alpha']:g}",
+            f"{cell['measured']['largest_share']:.3f}",
+            f"{cell['measured']['mean']:.4f}",
+            f"{cell['expected']:.4f}",
+        )
+        for cell in cells
+    )
+    return Table(
+        title="Fig. 2, mixing ratios",
+        note="Means over 20,000 slots of eight workers; expected: what the Dirichlet distribution says.",
+        columns=("alpha", "largest ratio", "sum of squared ratios", "expected"),
+        rows=rows,
+    )
+
+
+def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
+    """Fig. 2: each step is one slot, each colour one worker's share."""
+    title = "Fig. 2: who is in a mixture? Each step is one slot, each colour one of its eight workers"
+    figure = new_figure(11, 2.9, title)
+    for axis, each in zip(figure.subplots(1, len(drawn), sharey=True), drawn, strict=True):
+        axis.stackplot(np.arange(_SHOWN_SLOTS), each.ratios[:_SHOWN_SLOTS].T, step="mid")
+        name = re.sub(r"10\^(\d+)", r"$10^{\1}$", f"α = {power_of_ten(each.alpha)}")
+        axis.set_title(f"{name}\nmean largest share {each.ratios.max(axis=1).mean():.2f}", fontsize=10)
+        axis.set(xticks=[], xlabel="slots", xlim=(0, _SHOWN_SLOTS - 1), ylim=(0, 1))
+    figure.axes[0].set_ylabel("mixing ratio q")
+    return save_png_and_svg(figure, stem)

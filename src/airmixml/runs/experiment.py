@@ -130,12 +130,10 @@ def run(
         claim(out, name, identity, force=force, again=again, ledger=ledger) as folder,
     ):
         warn_of_killed(folder)
-        result: AnyResult = Study(
-            cells=numbers,
-            task=_EachSeed(runner, scenario, folder, seeds),
-            reducer=lambda found, _kept: runner.summarise(scenario, list(found.values()), folder),
-            reserve=None if spending is None else spending.reserve,
-        ).run()
+        each_seed = _EachSeed(runner, scenario, folder, seeds)
+        reserve = None if spending is None else spending.reserve
+        found, _ = Study(cells=numbers, task=each_seed, reserve=reserve).run()
+        result: AnyResult = runner.summarise(scenario, list(found.values()), folder)
         _publish(scenario, result, folder, force=force, finish=finish)
     return result
 
@@ -160,9 +158,8 @@ class _EachSeed:
             raise corrupt_file(folder / METRICS, why, delete=f"the folder {folder}")
         return result
 
-    def save(self, _seed: int, _result: Any) -> bool:
+    def save(self, _seed: int, _result: Any) -> None:
         """Keep nothing more: a run writes its own folder."""
-        return True
 
     def run(self, unfinished: Iterable[int], finished: Callable[[int, Any], None]) -> None:
         """Run one seed after the other."""

@@ -62,8 +62,10 @@ def identity_of(scenario: Scenario, *, protected: bool = False) -> dict[str, Any
     identity = {"scenario": scenario.to_json(), "airmixml": __version__}
     if protected:
         return {**identity, "mode": PROTECTION}
-    encoder = encoder_digest(scenario)
-    return {**identity, "data": digest_of(scenario.workers.dataset), **({"encoder": encoder} if encoder else {})}
+    digests = {"data": digest_of(scenario.workers.dataset)}
+    if encoder := encoder_digest(scenario):
+        digests["encoder"] = encoder
+    return identity | digests
 
 
 def encoder_digest(scenario: Scenario) -> str:
@@ -174,8 +176,12 @@ def claim(
     counted = "" if ledger is None else os.path.abspath(ledger)
     asked = "" if again else json.dumps({**identity, "ledger": counted}, sort_keys=True, allow_nan=False)
     if asked and not force:
-        for folder in _taken(RUNS_FOLDER / name) if out is None else (Path(out),):
-            _raise_if_finished(folder, asked)
+        # Those of the name that ``claim_free_folder`` would try, up to the first free one.
+        tried = (RUNS_FOLDER / _numbered(name, number) for number in itertools.count(1))
+        for folder in itertools.takewhile(os.path.lexists, tried) if out is None else (Path(out),):
+            with contextlib.suppress(OSError):  # no such file, or none that can be read
+                if read_regular(folder / _FINISHED) == asked.encode("utf-8") and (metrics := _plain(folder / METRICS)):
+                    raise FinishedBefore(folder, metrics)
     made = (
         claim_free_folder(RUNS_FOLDER, name, identity)
         if out is None
@@ -185,20 +191,8 @@ def claim(
         yield replace(claimed, _asked=asked)
 
 
-def _taken(folder: Path) -> Iterator[Path]:
-    """Yield the folders of a name and of those that ``claim_free_folder`` would try, up to the first free one."""
-    names = (folder.with_name(_numbered(folder.name, number)) for number in itertools.count(1))
-    return itertools.takewhile(os.path.lexists, names)
-
-
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
-
-
-def _raise_if_finished(folder: Path, asked: str) -> None:
-    with contextlib.suppress(OSError):  # no such file, or none that can be read
-        if read_regular(folder / _FINISHED) == asked.encode("utf-8") and (metrics := _plain(folder / METRICS)):
-            raise FinishedBefore(folder, metrics)
 
 
 @contextmanager
@@ -283,8 +277,9 @@ def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool,
             )
         for entry in begun:
             counts = same and entry.name == _ATTEMPTS
-            if not counts and (own is None or entry.name in own) and (force or _is_ours(entry)):
-                _remove(entry)
+            ours = force or _OURS.fullmatch(entry.name.removesuffix(PARTIAL))
+            if not counts and (own is None or entry.name in own) and ours:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         write_text(known, text)
     remove_temporaries(path)
 
@@ -293,29 +288,16 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a folder that airmix did not make, before anything in it is touched."""
     if os.path.lexists(path) and not path.is_dir():
         raise RunFolderError(f"{path}: is not a folder; move it or choose another --out")
-    if not path.is_dir():
+    if not path.is_dir() or "scenario" in _plain(path / _IDENTITY):
         return
-    if "scenario" not in _plain(path / _IDENTITY) and (
-        _has_foreign_lock(path) or _begun(path) or (path / _IDENTITY).exists()
-    ):
-        raise RunFolderError(f"{path}: exists and was not made by airmix; move it or choose another --out")
-
-
-def _has_foreign_lock(path: Path) -> bool:
     lock = path / LOCK
-    return lock.is_file() and not lock.is_symlink() and lock.stat().st_size > 0  # ours are empty
+    foreign_lock = lock.is_file() and not lock.is_symlink() and lock.stat().st_size > 0  # ours are empty
+    if foreign_lock or _begun(path) or (path / _IDENTITY).exists():
+        raise RunFolderError(f"{path}: exists and was not made by airmix; move it or choose another --out")
 
 
 def _begun(path: Path) -> list[Path]:
     return [entry for entry in path.iterdir() if entry.name not in (LOCK, _IDENTITY) and not is_temporary(entry)]
-
-
-def _is_ours(entry: Path) -> bool:
-    return _OURS.fullmatch(entry.name.removesuffix(PARTIAL)) is not None
-
-
-def _remove(entry: Path) -> None:
-    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _recover(final: Path, work: Path) -> None:

@@ -6,7 +6,7 @@ is a ``Task``: it also says how an outcome is kept, and on which engine cells ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
-Result = TypeVar("Result")
 _SUFFIXES: Final = (".md", ".csv", ".json", ".png", ".svg")
 
 
@@ -29,26 +28,24 @@ class Task(Protocol[Cell, Outcome]):
     def load(self, cell: Cell) -> Outcome | None:
         """Return what an earlier process kept; None where there is nothing, or something damaged."""
 
-    def save(self, cell: Cell, outcome: Outcome) -> bool:
-        """Keep what a cell gave; return whether it is kept, and so need not be run again."""
+    def save(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep what a cell gave, where it need not be run again."""
 
     def run(self, unfinished: Iterable[Cell], finished: Callable[[Cell, Outcome], None]) -> None:
         """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Generic[Cell, Outcome, Result]):
-    """Cells, what is done with each, and what is made of all outcomes."""
+class Study(Generic[Cell, Outcome]):
+    """Cells, and what is done with each."""
 
     cells: Sequence[Cell]  # what is run; equal ones once
     task: Task[Cell, Outcome]  # runs and keeps them
-    # Makes the result of the outcomes (in the order of the cells) and of how many were found finished.
-    reducer: Callable[[Mapping[Cell, Outcome], int], Result]
     # Reserves what all cells spend that are not finished, together or none of them, where a ledger counts it.
     reserve: Callable[[Container[Cell]], None] | None = None
 
-    def run(self) -> Result:
-        """Run the cells that are not kept yet, and return what the reducer makes of all.
+    def run(self) -> tuple[dict[Cell, Outcome], int]:
+        """Run the cells that are not kept yet; return all outcomes, in the order of the cells, and how many were kept.
 
         Cells are looked at when it is their turn, so that any number of them begins at once; where a ledger counts
         them, all are looked at before the first is run.
@@ -76,7 +73,7 @@ class Study(Generic[Cell, Outcome, Result]):
             unfinished = list(unfinished)
             self.reserve(found)
         self.task.run(unfinished, finished)
-        return self.reducer({cell: found[cell] for cell in self.cells if cell in found}, already)
+        return {cell: found[cell] for cell in self.cells if cell in found}, already
 
 
 def consecutive_seeds(scenario: Scenario, seeds: int) -> range:

@@ -11,23 +11,24 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
-from airmixml.devices import physical_memory_bytes
+from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
-from airmixml.scenario import Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
-from airmixml.workers import encoded_dim
+from airmixml.workers import encoded_dim, load_dataset
 
 if TYPE_CHECKING:
     from airmixml.runs.model_files import FileCheckpoint
@@ -49,6 +50,8 @@ class Kind(ABC):
     """What is done with scenarios, and what of it is kept."""
 
     name: ClassVar[str]
+    default_metrics: ClassVar[tuple[str, ...]] = ()  #: that tables show unless asked for others, where they are there
+    note: ClassVar[str] = ""  #: what a reader of the table must know
     stacked: ClassVar[bool] = False  #: all scenarios of a batch depend on each other, and are kept in one file
     needs_data: ClassVar[bool] = True  #: data are loaded, on the device that was asked for; else it is the CPU
 
@@ -68,9 +71,6 @@ class Kind(ABC):
         """Refuse a device or data that are not there before anything is made; download what all processes need."""
         if not self.needs_data:
             return
-        from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
-        from airmixml.workers import load_dataset
-
         find_device(parts[0].device)
         firsts = {part.scenarios[0].workers.dataset: part.scenarios[0] for part in parts}
         for scenario in firsts.values():
@@ -87,9 +87,30 @@ class Kind(ABC):
             values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
             warn_of_clipping(data.clipped_values, values)
 
+    def first_names(self) -> set[str]:
+        """Return what the names of all metrics begin with; nothing where only a result says that."""
+        return set()
+
     @abstractmethod
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
+        """Yield what each scenario of parts that are run together gives, in order."""
+
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
         """Yield what the scenarios of each part gave, as soon as it is finished."""
+        finished, device = 0, batch[0].device
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage in ("training", "attacks") and total:
+                place.tell((finished + done / total) / len(batch))
+
+        # One thread: batches run side by side, and their number must not change what one of them gives.
+        speed = Speed(device=device, threads=1 if device == "cpu" else 0)
+        context = RunContext(speed=speed, data_dir=place.data_dir, progress=told)
+        outcomes = self.measure(batch, context, place)
+        for part in batch:
+            found = list(islice(outcomes, len(part.scenarios)))
+            finished += 1
+            yield part, found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,15 +230,6 @@ class Place:
         if folder is None:
             return None
         return FileCheckpoint(folder, made_with=made_with, every_seconds=self.checkpoint_seconds)
-
-    def progress(self, *stages: str, finished: Callable[[], int] = lambda: 0, of: int = 1) -> Progress:
-        """Return what passes on how far these stages are, for the next of so many parts that are not finished."""
-
-        def told(stage: str, done: int, total: int) -> None:
-            if stage in stages and total:
-                self.tell((finished() + done / total) / of)
-
-        return told
 
 
 def useful_jobs(batches: Sequence[Batch]) -> int:

@@ -10,26 +10,25 @@ from __future__ import annotations
 import json
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import DataSet
+from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.scenario import RunContext, Scenario, Speed, Workers
+from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import Batch, Kind, Outcome, Part, Place, dimensions, may_be_mended
+from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_be_mended, silent_share
 from airmixml.wording import did_you_mean, one_line, shown
+from airmixml.workers import load_dataset
 
 if TYPE_CHECKING:
-    from airmixml.attacks import AttackResult
-    from airmixml.audit import AuditResult, AuditSettings
-    from airmixml.runs.results import RunResult
+    from airmixml.audit import AuditSettings
 
 # What is no result, what has a name of its own here, and what has many numbers.
 _LEFT_OUT_OF_RUNS: Final = (
@@ -42,32 +41,6 @@ _STATED_OF_AUDITS: Final = (*_SHOWN_OF_AUDITS, "confidence", "delta", "adversary
 
 Metric = float | int | bool | str | None
 Metrics = dict[str, Metric]
-
-
-@dataclass(frozen=True)
-class CellKind(Kind):
-    """A command whose metrics are swept; each cell is kept by itself."""
-
-    default_metrics: ClassVar[tuple[str, ...]]  #: that tables show unless asked for others, as far as they are there
-    note: ClassVar[str] = ""  #: what a reader of the table must know
-
-    @abstractmethod
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        """Yield the metrics of each of these cells, which share their draws, in order."""
-
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
-        """Run cells that share their draws."""
-        done = 0
-        # One thread: cells run side by side, and their number must not change what one of them gives.
-        device = batch[0].device
-        context = RunContext(
-            speed=Speed(device=device, threads=1 if device == "cpu" else 0),
-            data_dir=place.data_dir,
-            progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
-        )
-        for part, metrics in zip(batch, self.measure(batch, context, place), strict=True):
-            done += 1
-            yield part, [metrics]
 
 
 def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = "") -> Metrics:
@@ -87,8 +60,12 @@ def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = ""
 
 
 @dataclass(frozen=True)
-class RunCells(CellKind):
-    """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone."""
+class RunCells(Kind):
+    """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone.
+
+    ``epsilon`` is the scenario's own statement. ``epsilon_ADVERSARY`` is the least that any accountant states against
+    that adversary, for the same neighbours and delta; ``epsilon_row`` holds for a row of data on several workers.
+    """
 
     name: ClassVar[str] = "run"
     default_metrics: ClassVar[tuple[str, ...]] = (
@@ -103,7 +80,13 @@ class RunCells(CellKind):
         # A mean that is estimated over the air depends on the target.
         return scenario if scenario.workers.centre_on_air else (draws_key(scenario), closed_form)
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def first_names(self) -> set[str]:
+        from airmixml.runs.results import RunResult
+
+        names = {each.name for each in fields(RunResult)}.difference(_LEFT_OUT_OF_RUNS)
+        return {"epsilon", *_STATED_OF_RUNS, *names}
+
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         import torch
 
         from airmixml.edge.training import learn_family
@@ -117,39 +100,31 @@ class RunCells(CellKind):
         loading_seconds = (time.perf_counter() - began) / len(parts)
         for learned in learn_family(scenarios, dataset=dataset, context=context, checkpoints=checkpoints):
             seconds = loading_seconds + learned.over_the_air_seconds + learned.training_seconds
-            yield _run_metrics(result_of(learned, seconds=seconds, device=first.device))
+            result = result_of(learned, seconds=seconds, device=first.device)
+            own, found = result.privacy[0], flat(result.to_dict(), _LEFT_OUT_OF_RUNS)
+            found |= {"epsilon": own.epsilon, **{name: getattr(own, name) for name in _STATED_OF_RUNS}}
+            for stated in result.privacy:
+                if (stated.adjacency, stated.delta) == (own.adjacency, own.delta):
+                    name = f"epsilon_{stated.adversary}"
+                    known = found.get(name)
+                    found[name] = min(stated.epsilon, known) if isinstance(known, float) else stated.epsilon
+            if result.row_privacy is not None:
+                found["epsilon_row"] = result.row_privacy.epsilon
+            yield found
 
 
 @lru_cache(maxsize=1)
 def _dataset(workers: Workers, seed: int, _digest: str, data_dir: Path | None, device: str) -> DataSet:
     """Return the encoded data; the last are kept, since the cells of one seed follow each other."""
-    from airmixml.workers import load_dataset
-
     return load_dataset(workers, Streams(seed), data_dir=data_dir, device=device)
 
 
-def _run_metrics(result: RunResult) -> Metrics:
-    """Return the metrics of a run.
-
-    ``epsilon`` is the scenario's own statement. ``epsilon_ADVERSARY`` is the least that any accountant states against
-    that adversary, for the same neighbours and delta; ``epsilon_row`` holds for a row of data on several workers.
-    """
-    own = result.privacy[0]
-    found = flat(result.to_dict(), _LEFT_OUT_OF_RUNS)
-    found |= {"epsilon": own.epsilon, **{name: getattr(own, name) for name in _STATED_OF_RUNS}}
-    for stated in result.privacy:
-        if (stated.adjacency, stated.delta) == (own.adjacency, own.delta):
-            name = f"epsilon_{stated.adversary}"
-            known = found.get(name)
-            found[name] = min(stated.epsilon, known) if isinstance(known, float) else stated.epsilon
-    if result.row_privacy is not None:
-        found["epsilon_row"] = result.row_privacy.epsilon
-    return found
-
-
 @dataclass(frozen=True)
-class AttackCells(CellKind):
-    """``airmix attack`` with the attacks of these names."""
+class AttackCells(Kind):
+    """``airmix attack`` with the attacks of these names.
+
+    The metric ``server.X`` is figure X of the server's best attack; others go by their names.
+    """
 
     name: ClassVar[str] = "attack"
     default_metrics: ClassVar[tuple[str, ...]] = (
@@ -161,7 +136,7 @@ class AttackCells(CellKind):
     def asked(self) -> str:
         return json.dumps({"attacks": list(self.attacks)})
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.attacks.run_attacks import check_attackable, run_attacks
 
         (part,) = parts
@@ -170,21 +145,16 @@ class AttackCells(CellKind):
         began = time.perf_counter()
         with ExitStack() as stack:
             folder = place.beginnings(part) or Path(stack.enter_context(TemporaryDirectory()))
-            found = run_attacks(scenario, self.attacks, folder=folder, context=context)
-        yield {**_attack_metrics(found), "seconds": time.perf_counter() - began}
-
-
-def _attack_metrics(result: AttackResult) -> Metrics:
-    """Return the metrics of attacks; ``server.X`` is figure X of the server's best attack, others by their names."""
-    found = flat(result.to_dict(), _LEFT_OUT_OF_ATTACKS)
-    if result.server is not None:
-        found |= flat(result.server.best.findings.to_dict(), prefix="server.")
-    return found
+            result = run_attacks(scenario, self.attacks, folder=folder, context=context)
+        found = flat(result.to_dict(), _LEFT_OUT_OF_ATTACKS)
+        if result.server is not None:
+            found |= flat(result.server.best.findings.to_dict(), prefix="server.")
+        yield {**found, "seconds": time.perf_counter() - began}
 
 
 @dataclass(frozen=True)
-class AuditCells(CellKind):
-    """``airmix audit`` with these settings."""
+class AuditCells(Kind):
+    """``airmix audit`` with these settings: metrics of the scenario's own adversary, then of each that was audited."""
 
     name: ClassVar[str] = "audit"
     default_metrics: ClassVar[tuple[str, ...]] = _SHOWN_OF_AUDITS
@@ -195,7 +165,7 @@ class AuditCells(CellKind):
     def asked(self) -> str:
         return json.dumps({**vars(self.settings), "fault": self.settings.fault.name}, sort_keys=True)
 
-    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.audit.auditor import audit_scenario
         from airmixml.audit.trials import Keeper
 
@@ -203,19 +173,14 @@ class AuditCells(CellKind):
         (scenario,) = part.scenarios
         self.settings.check(scenario)
         keeper = Keeper(place.beginnings(part))
-        yield _audit_metrics(audit_scenario(scenario, self.settings, context=context, keeper=keeper, run_dir=Path()))
+        plain = audit_scenario(scenario, self.settings, context=context, keeper=keeper, run_dir=Path()).to_dict()
+        found: Metrics = {name: plain[name] for name in _STATED_OF_AUDITS}
+        for each in plain["audits"]:
+            found |= {f"{each['adversary']}.{name}": each[name] for name in _SHOWN_OF_AUDITS}
+        yield {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
 
 
-def _audit_metrics(result: AuditResult) -> Metrics:
-    """Return the metrics of an audit: those of the scenario's own adversary, then of each that was audited."""
-    plain = result.to_dict()
-    found: Metrics = {name: plain[name] for name in _STATED_OF_AUDITS}
-    for each in plain["audits"]:
-        found |= {f"{each['adversary']}.{name}": each[name] for name in _SHOWN_OF_AUDITS}
-    return {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
-
-
-def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> CellKind:
+def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> Kind:
     """Return what the command does with a cell; refuse options of another command, and attacks that do not exist."""
     commands = ("run", "attack", "audit")
     if command not in commands:
@@ -250,17 +215,14 @@ class Energies(Kind):
     def group(self, scenario: Scenario) -> Hashable:
         return scenario.seed, scenario.workers, scenario.learner
 
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         from airmixml.radio.tally import rehearse_family
 
-        (part,) = batch
+        (part,) = parts
         input_dim, label_dim = dimensions(part.scenarios[0])
         rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
-        outcomes: dict[int, Outcome] = {}
-        for number, tally in _by_shared_draws(part.scenarios, rehearse):
-            outcomes[number] = tally if isinstance(tally, dict) else {"energy_joules": tally.energy_joules}
-            place.tell(len(outcomes) / len(part.scenarios))
-        yield part, _in_order(outcomes)
+        for each in _by_shared_draws(part.scenarios, rehearse, place.tell):
+            yield each if isinstance(each, dict) else {"energy_joules": each.energy_joules}
 
 
 @dataclass(frozen=True)
@@ -285,58 +247,44 @@ class Trainings(Energies):
                 f"workers.centre = {workers.centre!r}: each target has data of its own; run each scenario by itself"
             )
 
-    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Outcome]]]:
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Outcome]:
         import torch
 
         from airmixml.edge import train_stack
         from airmixml.radio.transmission import simulate_family
-        from airmixml.workers import load_dataset
 
-        (part,) = batch
+        (part,) = parts
         first = part.scenarios[0]
-        # One thread: more would not help small networks, and their number must not change what a batch gives.
-        speed = Speed(device=part.device, threads=1 if part.device == "cpu" else 0)
-        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=speed.device)
-        simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
-        sent: dict[int, Any] = dict(_by_shared_draws(part.scenarios, simulate))
-        outcomes: dict[int, Outcome] = {n: each for n, each in sent.items() if isinstance(each, dict)}
-        simulated = {n: each for n, each in sent.items() if not isinstance(each, dict)}
-        sent.clear()
-        if not simulated:
-            yield part, _in_order(outcomes)
-            return
-        checkpoint = place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}")
-        reports = {number: mixtures.report for number, mixtures in simulated.items()}
-        inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
-        labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
-        simulated.clear()  # what is stacked need not be held twice
-        histories = train_stack(
-            first.learner,
-            dataset,
-            inputs,
-            labels,
-            seed=first.seed,
-            speed=speed,
-            progress=place.progress("training"),
-            checkpoint=checkpoint,
-        )
-        for (number, report), history in zip(reports.items(), histories, strict=True):
-            if not all(map(math.isfinite, history.loss)):
-                why = "training: the loss stopped being a number; the mixtures are too noisy"
-                outcomes[number] = {"error": why}
-                continue
-            outcomes[number] = {"energy_joules": report.energy_joules, "curve": list(history.test_accuracy)}
-        yield part, _in_order(outcomes)
-
-
-def _in_order(outcomes: dict[int, Outcome]) -> list[Outcome]:
-    return [outcomes[number] for number in sorted(outcomes)]
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=part.device)
+        outcomes = _by_shared_draws(part.scenarios, partial(simulate_family, dataset=dataset, context=context))
+        sent = [number for number, each in enumerate(outcomes) if not isinstance(each, dict)]
+        if sent:
+            inputs = torch.stack([outcomes[number].inputs for number in sent])
+            labels = torch.stack([outcomes[number].labels for number in sent])
+            for number in sent:  # what is stacked need not be held twice
+                outcomes[number] = {"energy_joules": outcomes[number].report.energy_joules}
+            histories = train_stack(
+                first.learner,
+                dataset,
+                inputs,
+                labels,
+                seed=first.seed,
+                speed=context.speed,
+                progress=context.progress,
+                checkpoint=place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}"),
+            )
+            for number, history in zip(sent, histories, strict=True):
+                outcomes[number]["curve"] = list(history.test_accuracy)
+                if not all(map(math.isfinite, history.loss)):
+                    why = "training: the loss stopped being a number; the mixtures are too noisy"
+                    outcomes[number] = {"error": why}
+        yield from outcomes
 
 
 def _by_shared_draws(
-    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Any]]
-) -> Iterator[tuple[int, Any]]:
-    """Run scenarios that share their draws together; yield the number of each with its result.
+    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Any]], tell: Tell = silent_share
+) -> list[Any]:
+    """Run scenarios that share their draws together, and return what each gives.
 
     Where one is refused, the others are run alone, and its result is the error. What is not of a scenario's making, and
     may be mended, is raised: the same command tries again.
@@ -346,15 +294,17 @@ def _by_shared_draws(
     shared: dict[tuple[object, ...], list[int]] = {}
     for number, scenario in enumerate(scenarios):
         shared.setdefault(draws_key(scenario), []).append(number)
-    waiting = list(shared.values())
+    waiting, found = list(shared.values()), dict[int, Any]()
     while waiting:
         numbers = waiting.pop(0)
         try:
-            yield from zip(numbers, run([scenarios[number] for number in numbers]), strict=True)
+            found |= zip(numbers, run([scenarios[number] for number in numbers]), strict=True)
         except AirMixError as problem:
             if may_be_mended(problem):
                 raise
             if len(numbers) > 1:
                 waiting[:0] = [[number] for number in numbers]
             else:
-                yield numbers[0], {"error": one_line(str(problem))}
+                found[numbers[0]] = {"error": one_line(str(problem))}
+        tell(len(found) / len(scenarios))
+    return [found[number] for number in range(len(scenarios))]

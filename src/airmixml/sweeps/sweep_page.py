@@ -6,6 +6,7 @@ keys stay at their first value.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections import Counter
@@ -16,15 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.files import writing_to
 from airmixml.output.cards import seeds_option, values_option
-from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure
+from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.page import Page
-from airmixml.output.tables import Table, rows_csv
+from airmixml.output.tables import Table, rows_csv, write_all
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.grid import Grid, Point
 from airmixml.scenario.toml import finite, value_text
 from airmixml.sweeps.cells import Metric
-from airmixml.sweeps.study_files import BARE, write_study
 from airmixml.wording import NONE, plural, sentence
 
 if TYPE_CHECKING:
@@ -33,11 +34,25 @@ if TYPE_CHECKING:
 _NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
 _MOST_ROWS: Final = 500  # of a page that opens quickly
 _MOST_LINES: Final = 6
-# Largest over smallest from which the axis of a key, or of the metric, is logarithmic.
-_DECADE: Final = 10.0
-_DECADES: Final = 100.0
 _MARKERS: Final = "osD^vP"
+BARE: Final = {"box": None, "padding": (0, 1, 0, 0)}  # a table of many columns: on a terminal every bar saved helps
+SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 Plain = dict[str, Any]
+
+
+def write_study(stem: Path, page: Page, plain: dict[str, Any], figure: Figure | None, **texts: str) -> list[Path]:
+    """Write the page as Markdown, its JSON, other ``texts`` by suffix, and the picture where there is one."""
+    pictures = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
+    content = {
+        ".md": page.to_markdown() + (f"\n![{page.title}]({pictures[0].name})\n" if figure else ""),
+        ".json": json.dumps(plain, indent=1, allow_nan=False) + "\n",
+        **{f".{suffix}": text for suffix, text in texts.items()},
+    }
+    with writing_to(stem.parent):
+        if figure is None:
+            for path in pictures:  # of an earlier command, which they no longer fit
+                path.unlink(missing_ok=True)
+        return write_all(stem, content) + (save_png_and_svg(figure, stem) if figure else [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,10 +276,10 @@ def sweep_figure(plain: Plain, title: str) -> Figure | None:
             linestyle="none" if words else "-",  # nothing lies between two words
             label=value_text(line) if across else None,
         )
-    log = means and min(means) > 0.0 and max(means) >= _DECADES * min(means)
+    log = means and min(means) > 0.0 and max(means) >= 100.0 * min(means)
     axis.set(xlabel=along, ylabel=metric, yscale="log" if log else "linear")
     axis.margins(x=0.08, y=0.12)
-    if not words and min(places) > 0.0 and max(places) / min(places) >= _DECADE:
+    if not words and min(places) > 0.0 and max(places) / min(places) >= 10.0:
         axis.set_xscale("log")
     if len(places) <= 12:
         texts = list(map(value_text, values))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
-    from airmixml.tolerances.tolerance import Tried
-    from airmixml.tolerances.tolerance_search import Tolerances, find_tolerances
+    from airmixml.tolerances.tolerance_search import Tolerances, Tried, find_tolerances
 
 __all__ = ["Tolerances", "Tried", "find_tolerances"]
 

@@ -20,10 +20,9 @@ from airmixml.output.figures import (
     shared_legend,
 )
 from airmixml.output.page import Folded, Lines, Page
-from airmixml.output.tables import Table, rows_csv
+from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.sweeps.study_files import BARE, write_study
-from airmixml.tolerances.tolerance import IMPAIRMENT_LADDERS
+from airmixml.sweeps.sweep_page import BARE, write_study
 from airmixml.wording import NONE, plural, sentence, simulated
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Plain = dict[str, Any]
-_MILLI = 1e-3
 _COMPARED = {"accuracy.final": "accuracy", "scores.r2": "R^2", "scores.labels_right": "labels right"}
 _VERDICTS: Final = {True: " ok", False: " too much", None: ""}
 
@@ -93,24 +91,22 @@ def _size(size: float | None) -> str:
     """Return a size with few digits: 0.05, 240, 1e-07."""
     if size is None:
         return NONE
-    return f"{size:.2g}" if 0.0 < abs(size) < _MILLI else f"{size:g}"
+    return f"{size:.2g}" if 0.0 < abs(size) < 1e-3 else f"{size:g}"
 
 
 def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
     """Write the page as Markdown, the tried sizes as CSV, everything as JSON, and the picture; return the files."""
-    names = ("key", "size", "seed", "score", "fall", "error")
     ideal = plain["ideal"]["scores"]
     rows: list[tuple[Any, ...]] = [("", "", *pair, 0.0, "") for pair in zip(plain["seeds"], ideal, strict=True)]
     for key, tried in ((each["key"], tried) for each in plain["tolerances"] for tried in each["tried"]):
         rows += [(key, tried["size"], "", "", "", tried["error"])] if tried["error"] else []
         by_seed = zip(plain["seeds"], tried["scores"], ideal, strict=False)
         rows += [(key, tried["size"], seed, score, best - score, "") for seed, score, best in by_seed]
-    csv = rows_csv([dict(zip(names, row, strict=True)) for row in rows])
+    table = Table(columns=("key", "size", "seed", "score", "fall", "error"), rows=rows)
     page, figure = tolerances_page(plain, scenario), tolerances_figure(plain, scenario)
-    return write_study(out / "tolerances", page, plain, figure, csv=csv)
+    return write_study(out / "tolerances", page, plain, figure, csv=table.to_csv())
 
 
-_PANEL_INCHES: Final = (3.6, 2.7)
 _CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
 _CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
@@ -123,7 +119,7 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
         return None
     seeds = plural(len(plain["seeds"]), "seed")
     title = f"{scenario.title}: {plain['metric']} against the size of each impairment, alone ({seeds}; simulation)"
-    figure, axes = panel_grid(len(panels), title, inches=_PANEL_INCHES, narrowest=10.8, above=1.0, size=12)
+    figure, axes = panel_grid(len(panels), title, inches=(3.6, 2.7), narrowest=10.8, above=1.0, size=12)
     for axis, each in zip(axes, panels, strict=True):
         _draw_panel(axis, plain, each)
     shared_legend(figure)
@@ -131,6 +127,8 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
 
 
 def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
+    from airmixml.tolerances.tolerance_search import IMPAIRMENT_LADDERS  # here: it needs torch, which a page does not
+
     ideal, drop = plain["ideal"]["mean"], plain["drop"]
     ladder = next(one for one in IMPAIRMENT_LADDERS if f"air.{one.key}" == each["key"])
     tried = [one for one in each["tried"] if not one["error"]]
@@ -145,8 +143,9 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     log = ladder.log and low > 0.0
     axis.set_xscale("log" if ladder.log else "linear")
     low, high = (low / 1.5, high * 1.5) if log else (low - 0.04 * (high - low), high + 0.04 * (high - low))
-    # The fall around the tolerated score, rather than all the way down.
-    bottom, top = max(min([*scores, ideal - 2.0 * drop]), ideal - (1.0 + _BELOW) * drop), max([ideal, *scores])
+    # The fall around the tolerated score, rather than all the way down, but for the best of what was tried.
+    lowest = min(ideal - (1.0 + _BELOW) * drop, max(scores))
+    bottom, top = max(min([*scores, ideal - 2.0 * drop]), lowest), max([ideal, *scores])
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
     for number, (air, size) in enumerate(has.items()):
         colour, style = _CLASS_COLOURS[number % 4], _CLASS_STYLES[number % 4]

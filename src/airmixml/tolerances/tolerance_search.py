@@ -1,10 +1,18 @@
-"""A study of tolerances: search every impairment's ladder at once, round by round; what is finished is kept."""
+"""A study of tolerances: the sizes of each impairment that are tried, from mild to severe, and the search along them.
 
+All ladders are searched at once, round by round; what is finished is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
 import math
 import statistics
 import time
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +24,150 @@ from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
 from airmixml.scenario.air import named_air
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
-from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Outcome, cut_into_batches
 from airmixml.sweeps.cells import RunCells
-from airmixml.sweeps.grid_sweep import CELLS
-from airmixml.tolerances.tolerance import ImpairmentLadder, LadderSearch, Tried, chosen_ladders
-from airmixml.wording import one_line
+from airmixml.sweeps.grid_sweep import CELLS, run_sweep
+from airmixml.wording import did_you_mean, one_line, shown_name
+
+NOT_ALONE: Final = {
+    "resync_seconds": "does nothing by itself: how often phases are put right, which the base air says (--set)",
+}
+"""Numeric keys that have no ladder, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairmentLadder:
+    """One impairment and the sizes that are tried."""
+
+    key: str  #: of the table ``[air]``
+    name: str  #: what it is, in a few words
+    unit: str  #: of its size
+    sizes: Sequence[float]  #: from mild to severe
+    hardware: str  #: what real devices have
+    log: bool = True  #: whether equal steps are equal factors
+    needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
+    along: Sequence[str] = ()  #: keys that belong to it: a class of hardware with others of its own is not judged
+    limits: dict[str, float] = field(default_factory=dict)  #: what classes of hardware have whose air leaves it out
+
+    @property
+    def fewer_is_worse(self) -> bool:
+        """Whether small sizes are the severe ones."""
+        return self.sizes[0] > self.sizes[-1]
+
+    def on(self, air: Air, size: float) -> Air:
+        """Return an air with the impairment of that size."""
+        return replace(air, **{**self.needs, self.key: size})
+
+    def is_milder(self, size: float, other: float) -> bool:
+        """Return whether a size is milder than another, or as mild."""
+        return size >= other if self.fewer_is_worse else size <= other
+
+
+_TABLE: Final = files(__package__).joinpath("impairment_ladders.toml").read_text(encoding="utf-8")
+IMPAIRMENT_LADDERS: Final = tuple(ImpairmentLadder(key=key, **each) for key, each in tomllib.loads(_TABLE).items())
+"""Every impairment whose size is varied."""
+
+
+def chosen_ladders(only: str | None) -> tuple[ImpairmentLadder, ...]:
+    """Return the ladders that ``--only KEY,KEY`` names, in the order of the table; all without it."""
+    if only is None:
+        return IMPAIRMENT_LADDERS
+    known = {each.key: each for each in IMPAIRMENT_LADDERS}
+    asked = [name.strip().removeprefix("air.") for name in only.split(",")]
+    for name in asked:
+        if name in NOT_ALONE:
+            raise ScenarioError(f"--only {name}: {NOT_ALONE[name]}; leave it out")
+        if name not in known:
+            raise ScenarioError(
+                f"--only {shown_name(name)}: must be numeric keys of the table [air], such as "
+                f"phase_error_radians,absent{did_you_mean(name, list(known))}"
+            )
+    return tuple(each for each in IMPAIRMENT_LADDERS if each.key in asked)
+
+
+class LadderSearch:
+    """Where the search along one ladder stands: try the most severe size, then halve what is left.
+
+    The size before the first one is none at all, which is tolerated by definition. Every size that the answer names was
+    tried: the search assumes nothing but that more is not better. ``coarse`` leaves out every second size, and keeps
+    the most severe.
+    """
+
+    def __init__(self, ladder: ImpairmentLadder, *, coarse: bool = False) -> None:
+        self.ladder = ladder
+        self._rungs = ladder.sizes[::-2][::-1] if coarse else ladder.sizes
+        self._tolerated, self._refused = -1, len(self._rungs)
+        self.tried: list[float] = []
+
+    @property
+    def next_size(self) -> float | None:
+        """What to try next; None when the answer is known."""
+        if self._refused - self._tolerated == 1:
+            return None
+        return self._rungs[(self._tolerated + self._refused) // 2 if self.tried else -1]
+
+    @property
+    def largest_tolerated(self) -> float | None:
+        """None where not even the mildest is."""
+        return None if self._tolerated < 0 else self._rungs[self._tolerated]
+
+    @property
+    def smallest_refused(self) -> float | None:
+        """None where all are tolerated."""
+        return None if self._refused == len(self._rungs) else self._rungs[self._refused]
+
+    def told(self, size: float, *, tolerated: bool) -> None:
+        """Take into account whether a size is tolerated."""
+        self.tried.append(size)
+        place = self._rungs.index(size)
+        self._tolerated, self._refused = (place, self._refused) if tolerated else (self._tolerated, place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One size that was tried."""
+
+    size: float  #: how bad the impairment was
+    scores: tuple[float, ...]  #: with each seed, in points (accuracy in per cent); empty where it could not be run
+    falls: tuple[float, ...]  #: by how many points each is below that of the ideal air with the same seed
+    #: standard error of a mean score that is due to the number of test samples; 0 where it is not known
+    test_error: float = 0.0
+    error: str = ""  #: why it could not be run
+
+    @property
+    def score(self) -> float:
+        """Mean over the seeds; NaN where it could not be run."""
+        return statistics.fmean(self.scores) if self.scores else math.nan
+
+    @property
+    def fall(self) -> float:
+        """Mean fall over the seeds; infinite where it could not be run."""
+        return statistics.fmean(self.falls) if self.falls else math.inf
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean fall: that of the seeds, and not less than that of so few test samples."""
+        of_seeds = statistics.stdev(self.falls) / math.sqrt(len(self.falls)) if len(self.falls) > 1 else 0.0
+        return max(of_seeds, self.test_error)
+
+    def is_tolerated(self, drop: float) -> bool:
+        """Return whether the fall is at most ``drop``, or not more than that by more than its standard error."""
+        return self.fall - self.standard_error <= drop
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "size": self.size,
+            "score": None if self.error else self.score,
+            "fall": None if self.error else self.fall,
+            "standard_error": self.standard_error,
+            "scores": list(self.scores),
+            "error": self.error or None,
+        }
+
 
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
-_BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
-HARDWARE: Final = tuple(
-    dict.fromkeys(name for name in (*_BEST_FIRST, *AIR_PRESETS) if name in AIR_PRESETS and name != "ideal")
-)
+_BEST_FIRST: Final = dict.fromkeys(("lab", "line-of-sight", "campus", *AIR_PRESETS))
+HARDWARE: Final = tuple(name for name in _BEST_FIRST if name != "ideal")
 """The classes of hardware whose numbers stand beside the tolerances."""
 
 
@@ -77,18 +217,18 @@ def find_tolerances(
     folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
     where = {"engine": Engine.of(engine, jobs or None, default=0).name, "jobs": jobs, "data_dir": data_dir}
-    trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
+    trials = _Trials(scenario, METRICS[scenario.workers.task], numbers, folder / CELLS, device, where, progress)
     with study_folder(folder, identity, stem="tolerances", keeps=(CELLS,), force=force):
         trials.run([Air(), scenario.air], "ideal air")
         trials.ideal, base = trials.scores(Air()), trials.scores(scenario.air)
         searches = [LadderSearch(ladder, coarse=quick) for ladder in chosen]
-        round_number = 0
-        while asked := [(each, each.next_size) for each in searches if each.next_size is not None]:
-            round_number += 1
-            airs = [search.ladder.on(scenario.air, size) for search, size in asked]
-            trials.run(airs, f"search {round_number}")
-            for (search, size), air in zip(asked, airs, strict=True):
-                search.told(size, tolerated=trials.tried(air, size).is_tolerated(drop))
+        for number in itertools.count(1):
+            asked = [(each, each.next_size) for each in searches if each.next_size is not None]
+            if not asked:
+                break
+            trials.run([search.ladder.on(scenario.air, size) for search, size in asked], f"search {number}")
+            for search, size in asked:
+                search.told(size, tolerated=trials.tried(search.ladder, size).is_tolerated(drop))
     plain = {
         "name": scenario.name,
         "air": keys_in_force(scenario.air),
@@ -137,6 +277,7 @@ class _Trials:
     """Runs a scenario on airs, with every seed, and keeps what each gave in a folder."""
 
     scenario: Scenario
+    metric: str  # that must not fall
     seeds: Sequence[int]
     folder: Path
     device: str
@@ -146,10 +287,6 @@ class _Trials:
     kept: int = 0  # runs that were there already
     outcomes: dict[Scenario, Outcome] = field(default_factory=dict)
     refused: dict[Air, str] = field(default_factory=dict)
-
-    @property
-    def metric(self) -> str:
-        return METRICS[self.scenario.workers.task]
 
     def run(self, airs: Iterable[Air], stage: str) -> None:
         """Run all airs that have not been run yet; seed after seed, so that a seed's data are encoded once."""
@@ -186,28 +323,24 @@ class _Trials:
             scores.append(100.0 * float(value))
         return tuple(scores)
 
-    def tried(self, air: Air, size: float) -> Tried:
-        """Return what an air gave, beside what the ideal one did."""
+    def tried(self, ladder: ImpairmentLadder, size: float) -> Tried:
+        """Return what the air with an impairment of that size gave, beside what the ideal one did."""
         try:
-            found = self.scores(air)
+            found = self.scores(ladder.on(self.scenario.air, size))
         except ScenarioError as problem:
             return Tried(size=size, scores=(), falls=(), error=str(problem))
         falls = tuple(best - score for best, score in zip(self.ideal, found, strict=True))
-        return Tried(size=size, scores=found, falls=falls, test_error=self._test_error(found))
-
-    def _test_error(self, scores: Sequence[float]) -> float:
-        """Return the standard error of a mean accuracy p on n test samples, sqrt(p (1 - p) / n), in points."""
-        samples = next(iter(self.outcomes.values())).get("dataset.test_samples")
-        if self.metric != METRICS["classification"] or not isinstance(samples, int) or not samples:
-            return 0.0
-        share = statistics.fmean(scores) / 100.0
-        return 100.0 * math.sqrt(share * (1.0 - share) / (samples * len(scores)))
+        samples, share = next(iter(self.outcomes.values())).get("dataset.test_samples"), statistics.fmean(found) / 100.0
+        error = 0.0
+        if self.metric == METRICS["classification"] and isinstance(samples, int) and samples:
+            error = 100.0 * math.sqrt(share * (1.0 - share) / (samples * len(found)))  # of an accuracy on n samples
+        return Tried(size=size, scores=found, falls=falls, test_error=error)
 
 
 def _tolerance(search: LadderSearch, trials: _Trials) -> dict[str, Any]:
     """Return everything about one impairment, as plain values."""
     ladder, base = search.ladder, trials.scenario.air
-    tried = [trials.tried(ladder.on(base, size), size) for size in ladder.sizes if size in search.tried]
+    tried = [trials.tried(ladder, size) for size in ladder.sizes if size in search.tried]
     errors = [each.error for each in tried]
     return {
         "key": f"air.{ladder.key}",
@@ -218,20 +351,20 @@ def _tolerance(search: LadderSearch, trials: _Trials) -> dict[str, Any]:
         "refused": search.smallest_refused,  # None where all are tolerated
         "why_not": errors[0] if all(errors) else None,  # why none of the sizes could be run
         "tried": [each.to_dict() for each in tried],
-        "delivered": {name: _delivered(search, base, named_air(name), name) for name in HARDWARE},
+        "delivered": {name: _delivered(search, base, name) for name in HARDWARE},
     }
 
 
-def _delivered(search: LadderSearch, base: Air, hardware: Air, name: str) -> dict[str, Any]:
+def _delivered(search: LadderSearch, base: Air, name: str) -> dict[str, Any]:
     """Return what a class of hardware has of an impairment, None for nothing, and whether accuracy tolerates that.
 
     That is None where the size lies between those that are known, or where keys that belong to it are others there.
     """
-    ladder, size = search.ladder, float(getattr(hardware, search.ladder.key) or 0.0)
-    if getattr(hardware, ladder.key) == getattr(Air(), ladder.key):
-        if name not in ladder.limits:
-            return {"size": None, "tolerated": None}
-        size = ladder.limits[name]
+    ladder, hardware = search.ladder, named_air(name)
+    without = getattr(hardware, ladder.key) == getattr(Air(), ladder.key)
+    size = ladder.limits.get(name) if without else float(getattr(hardware, ladder.key) or 0.0)
+    if size is None:
+        return {"size": None, "tolerated": None}
     searched, tolerated = ladder.on(base, ladder.sizes[0]), None
     if all(getattr(hardware, key) == getattr(searched, key) for key in ladder.along):
         if search.largest_tolerated is not None and ladder.is_milder(size, search.largest_tolerated):

@@ -38,7 +38,6 @@ from airmixml.workers import Population
 
 _FAILURE: Final = 0.05  # rho of AdaSSP's paper
 _MOST_NUMBERS: Final = 20_000_000  # that logistic regression is fitted to unless asked for
-_STEPS: Final = 1000
 # Of DP-SGD, fixed for all data sets, chosen like those of federated learning: on held-out training images of MNIST.
 _BATCHES_PER_EPOCH: Final = 12
 _EPOCHS: Final = 20
@@ -78,11 +77,6 @@ class Curator:
             mu=math.sqrt(rest) * total,
             total_mu=total,
         )
-
-    @property
-    def streams(self) -> Streams:
-        """The run's random numbers."""
-        return Streams(self.scenario.seed)
 
 
 def calibrated_mu(privacy: Privacy, workers: int) -> float:
@@ -136,24 +130,16 @@ class Central(Method):
         curator = Curator.of(work)
         weights = self._weights(curator)
         state = partial(state_curator, curator.scenario.privacy, len(curator.inputs), curator.total_mu)
-        return Outcome(
-            **score(linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype)), curator.dataset),
-            privacy=state_both(curator.scenario, state),
-            exposure=Exposure.of_curator(),
-        )
+        model = linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype))
+        stated = state_both(curator.scenario, state)
+        return Outcome(**score(model, curator.dataset), privacy=stated, exposure=Exposure.of_curator())
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
         return slow_on_a_cpu(scenario, speed) if self._steps else ""
 
 
 def _adassp(curator: Curator) -> torch.Tensor:
-    """Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2).
-
-    The curator adds noise to the smallest eigenvalue of X^T X, to X^T X (symmetric, as in Analyze Gauss) and to X^T Y.
-    The ridge covers what the noise can do to the smallest eigenvalue. In the paper the three share epsilon and delta
-    equally; here they share mu^2, which is exact and kinder to it. Rows and one-hot labels have norm at most 1.
-    """
-    rng, delta = curator.streams.generator("noise"), curator.scenario.privacy.delta
+    rng, delta = Streams(curator.scenario.seed).generator("noise"), curator.scenario.privacy.delta
     return adaptive_ridge(curator.inputs, curator.labels, curator.mu, delta, rng)
 
 
@@ -161,6 +147,11 @@ def adaptive_ridge(
     inputs: torch.Tensor, labels: torch.Tensor, mu: float, delta: float, rng: np.random.Generator
 ) -> torch.Tensor:
     """Return the weights, d x classes, from rows x d and rows x classes, both of norm at most 1.
+
+    Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2): there is
+    noise on the smallest eigenvalue of X^T X, on X^T X (symmetric, as in Analyze Gauss) and on X^T Y. The ridge covers
+    what it can do to the smallest eigenvalue. In the paper the three share epsilon and delta equally; here they share
+    mu^2, which is exact and kinder to it.
 
     ``mu`` is that of the three Gaussian mechanisms together, ``delta`` for the margin on the smallest eigenvalue.
     """
@@ -194,7 +185,7 @@ def _dp_logistic(curator: Curator) -> torch.Tensor:
         errors = torch.softmax(rows @ weights, dim=1) - labels
         norms = errors.norm(dim=1) * lengths
         errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
-        noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
+        noise = Streams(curator.scenario.seed).generator("noise", step).standard_normal(tuple(weights.shape))
         weights.grad = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
         adam.step()
         if step >= ROUNDS // 2:
@@ -215,7 +206,7 @@ class Logistic(Method):
         scenario = work.scenario
         dataset, population = work.load(raw_rows(scenario.workers))
         held = population.sample_index
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         model.fit(dataset.train_inputs[held], dataset.train_labels[held])
 
         def state(adjacency: str) -> PrivacyStatement:
@@ -248,11 +239,7 @@ class DpSgd(Method):
         model = _train(design, dataset, population, work)
         knows = "the model after every step"
         stated = state_both(scenario, partial(_state, design, Release(), "pld", scenario.privacy, knows))
-        return Outcome(
-            **score(model, dataset),
-            privacy=stated,
-            exposure=Exposure.of_curator(),
-        )
+        return Outcome(**score(model, dataset), privacy=stated, exposure=Exposure.of_curator())
 
     def missing(self) -> str:
         return "" if find_spec("opacus") is not None else "needs Opacus: pip install airmixml[dp-sgd]"
