@@ -161,7 +161,7 @@ class InversionAttack:
 
     def refusal(self, scenario: Scenario) -> str:
         if scenario.workers.several_rows:
-            return no_sample(scenario.workers)
+            return no_sample(scenario)
         rounds = scenario.learner.rounds or scenario.workers.sends == "gradients"
         return "" if rounds else "no gradients are sent"
 

@@ -14,6 +14,8 @@ sample, and the likeliest of many samples held names the worker's.
 """
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -148,34 +150,24 @@ def inverse_times(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles)
     return found
 
 
-class _Heard:
-    """What is heard of one worker after the other."""
+def _each_alone(view: ServerView, workers: Integers) -> Iterator[tuple[torch.Tensor, float]]:
+    """Yield what is heard of one worker after the other, in units of what it holds (1 x symbols), and its variance."""
+    scenario, device = view.scenario, view.received.device
+    sender = make_sender(unrounded(scenario), view.dataset, device)
+    noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
+    precision = isolated_precision(view, alone(workers, scenario.workers.count), len(workers))
+    index, whole = torch.from_numpy(view.held_index[workers]).to(device), torch.ones((1, 1), dtype=torch.float64)
+    for place, variance in enumerate((1.0 / np.maximum(precision, _LEAST_PRECISION)).tolist()):
+        sent = sender.weighted_sum(index[None, place, None], whole.to(device)).float()
+        normals = torch.from_numpy(noise.standard_normal(sent.shape, dtype=np.float32)).to(device)
+        yield sent + math.sqrt(variance) * normals, variance
 
-    def __init__(self, view: ServerView, workers: Integers) -> None:
-        scenario, dataset = view.scenario, view.dataset
-        self.device, self._view, self._workers = view.received.device, view, workers
-        self._sender = make_sender(unrounded(scenario), dataset, self.device)
-        self._noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
-        precision = isolated_precision(view, alone(workers, scenario.workers.count), len(workers))
-        self.variance = 1.0 / np.maximum(precision, _LEAST_PRECISION)
-        self.signal = view.signal
-        self.inner = InnerProducts(self.signal, dataset.label_code, self.device)
 
-    def hear(self, number: int) -> torch.Tensor:
-        """Return what is heard of a worker, in units of what it holds; 1 x symbols. To be asked in order."""
-        index = torch.from_numpy(self._view.held_index[self._workers[[number]]][None]).to(self.device)
-        sent = self._sender.weighted_sum(index, torch.ones((1, 1), dtype=torch.float64, device=self.device)).float()
-        normals = torch.from_numpy(self._noise.standard_normal(sent.shape, dtype=np.float32)).to(self.device)
-        heard: torch.Tensor = sent + float(np.sqrt(self.variance[number])) * normals
-        return heard
-
-    def log_ratios(self, number: int, heard: torch.Tensor, some: Samples) -> Doubles:
-        """Return the logarithms of samples' likelihood ratios; shape samples."""
-        symbols, found = Symbols(heard, self.signal), []
-        for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE):
-            part = some.some(rows)
-            found.append(symbols.times(part)[:, 0].double() - self.inner.energy(part).double() / 2.0)
-        return torch.cat(found).cpu().numpy() / max(float(self.variance[number]), _LEAST_VARIANCE)
+def _log_ratios(inner: InnerProducts, heard: Symbols, variance: float, some: Samples) -> Doubles:
+    """Return the logarithms of samples' likelihood ratios; shape samples."""
+    parts = [some.some(rows) for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE)]
+    found = [heard.times(part)[:, 0].double() - inner.energy(part).double() / 2.0 for part in parts]
+    return torch.cat(found).cpu().numpy() / max(variance, _LEAST_VARIANCE)
 
 
 class EveryoneAttack:
@@ -184,32 +176,31 @@ class EveryoneAttack:
     adversary: ClassVar[str] = "everyone"
     about: ClassVar[str] = "likelihood ratios of what one worker sends, heard by itself, all other samples known"
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers)
+    refusal = staticmethod(no_sample)
 
     def run(self, target: Target) -> Outcome:
         """Attack; examples are what is heard of the workers who hold them, decoded."""
         progress, view, held = target.context.progress, target.view, target.held
-        sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
+        sent, signal, held_index, everyone = view.dataset, view.signal, view.held_index, np.unique(view.held_index)
         (workers, _), few = target.some_workers(_WORKERS_HEARD, _CHAPTER), len(target.examples)
         public = PublicSamples.of(sent, everyone, _DECOYS)
-        heard_of = _Heard(view, workers)
-        decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
+        inner = InnerProducts(signal, sent.label_code, view.received.device)
+        decoys = inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
         known = np.union1d(target.examples, candidates_of(everyone, target.scenario.seed, _CANDIDATES))
-        candidates = heard_of.inner.prepare(sent.train_inputs[known], sent.train_labels[known])
-        own = heard_of.inner.prepare(sent.train_inputs[held_index[workers]], sent.train_labels[held_index[workers]])
-        layout = Moments(heard_of.signal) if heard_of.signal.moments else Layout(heard_of.signal)
+        candidates, own = (
+            inner.prepare(sent.train_inputs[rows], sent.train_labels[rows]) for rows in (known, held_index[workers])
+        )
+        layout = Moments(signal) if signal.moments else Layout(signal)
         held_scores, decoy_scores, named, seen = list[float](), [], [], []
-        for number in range(len(workers)):
+        for number, (heard, variance) in enumerate(_each_alone(view, workers)):
             progress(self.adversary, number, len(workers))
-            heard = heard_of.hear(number)
+            log_ratios = partial(_log_ratios, inner, Symbols(heard, signal), variance)
             mine = decoys.some(slice(number, None, len(workers)))
-            held_scores += heard_of.log_ratios(number, heard, own.some(slice(number, number + 1))).tolist()
+            held_scores += log_ratios(own.some(slice(number, number + 1))).tolist()
             if len(mine):
-                decoy_scores.append(heard_of.log_ratios(number, heard, mine))
+                decoy_scores.append(log_ratios(mine))
             if number < few:
-                named.append(known[heard_of.log_ratios(number, heard, candidates).argmax()])
+                named.append(known[log_ratios(candidates).argmax()])
                 seen.append(layout.read(heard)[0])
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import normalize
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
@@ -146,14 +147,11 @@ class ListenerAttack:
     adversary: str
     about: str
     hear: Callable[[ServerView, Speed], Received]
-    overhears: bool = False  # whether it receives signals of its own
+    refusal: Callable[[Scenario], str] = no_sample
     slots_compared: int = 100_000
     candidates: int = 2_000
     pairs_compared: int = 1 << 27  # of candidates and slots, where that is more
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers) or (not_overheard(scenario) if self.overhears else "")
 
     def run(self, target: Target) -> Outcome:
         """Attack what the adversary received; who sent what serves to judge what was found.
@@ -222,16 +220,10 @@ def _in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (mixtures.real, mixtures.imag) if mixtures.is_complex() else (mixtures,)
 
 
-def _unit_length(rows: torch.Tensor) -> torch.Tensor:
-    """Return rows scaled to length 1, rows of zeros as they are; same shape, real or complex."""
-    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return rows / lengths.clamp_min(1e-30)
-
-
 def _whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
     """Return the mixtures whitened and scaled to length 1; slots x directions, real or complex."""
     parts = [part @ whitening for part in _in_parts(mixtures)]
-    return _unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
+    return normalize(torch.complex(*parts) if mixtures.is_complex() else parts[0], eps=_TINY)
 
 
 def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
@@ -243,7 +235,7 @@ def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
     """
     symbols = mixtures.shape[1]
     moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
-    for part in _in_parts(_unit_length(mixtures)):
+    for part in _in_parts(normalize(mixtures, eps=_TINY)):
         moments += (part.T @ part).double()
     power: torch.Tensor
     power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
@@ -293,7 +285,7 @@ def _promise(received: Received) -> torch.Tensor:
     A mixture of many is like the mean in some scale; one sample alone is not.
     """
     mixtures = received.mixtures
-    mean: torch.Tensor = _unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    mean: torch.Tensor = normalize(mixtures.mean(dim=0, keepdim=True), eps=_TINY)[0]
     away: torch.Tensor = mixtures.abs().square().sum(dim=1) - (mixtures @ mean.conj()).abs().square()
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
 
@@ -318,5 +310,6 @@ RELEASE: Final = ListenerAttack(
     "release", "likelihood ratios and nearest neighbours of known samples, given the mixtures", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
-    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear, overhears=True
+    *("eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear),
+    refusal=lambda scenario: no_sample(scenario) or not_overheard(scenario),
 )

@@ -25,7 +25,6 @@ from airmixml.attacks.watched import ServerView
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario
 
 RECONSTRUCTIONS: Final = ("least-squares", "prior")
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
@@ -51,7 +50,7 @@ def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -
     """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
     if method not in RECONSTRUCTIONS:
         raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
-    if refusal := no_sample(view.scenario.workers):
+    if refusal := no_sample(view.scenario):
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
     if method == "prior":
@@ -251,9 +250,7 @@ class ServerAttack:
     about: str
     adversary: ClassVar[str] = "server"
     findings: ClassVar[type[ServerFindings]] = ServerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers)
+    refusal = staticmethod(no_sample)
 
     def run(self, target: Target) -> Outcome:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""

@@ -190,10 +190,17 @@ class Design:
         by_chance = self.drawn is None and not self.says(OwnSchedule) and self.participations < self.rounds
         return SCHEDULE_FAILURE if by_chance else 0.0
 
+    def squared_shift(self, watts: float, squared_move: float) -> float:
+        """Return epsilon_t(2), as ``slot_squared_shift``, where a share of 1 is received that strongly."""
+        return squared_move * watts / (self.noise_watts / 2.0)
+
+    def squared_shifts(self, squared_move: float) -> tuple[float, ...]:
+        """Return epsilon_t(2) of each kind of slot."""
+        return tuple(self.squared_shift(watts, squared_move) for watts in self.received_watts)
+
     def noise_multiplier(self, adjacency: str) -> float:
         """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""
-        noise_watts = self.in_workers_noise().noise_watts
-        square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (noise_watts / 2.0)
+        square = max(self.in_workers_noise().squared_shifts(self.sensitivity.squared_move(adjacency, "none")))
         return math.inf if square == 0.0 else 1.0 / math.sqrt(square)
 
     def scaled(self, factor: float) -> Self:
@@ -231,7 +238,8 @@ class Design:
         brought = self.fact(WorkersNoise)
         if not brought.alone_watts:
             return self
-        in_sum = 0.0 if self.says(ImperfectAir) else brought.watts_in_sum(self.noise_watts)
+        alone = self.says(ImperfectAir) or brought.rounding is not None
+        in_sum = 0.0 if alone else self.noise_watts + brought.in_sum_watts
         failure = 0.0 if in_sum >= brought.alone_watts else brought.failure
         heard = replace(self, noise_watts=max(in_sum, brought.alone_watts))
         return heard.stating(replace(brought, failure=failure))
