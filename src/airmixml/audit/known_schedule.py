@@ -14,8 +14,9 @@ Skellam noise of those who carry it, new in every trial. Numbers in which both w
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -107,23 +108,24 @@ def heard_noise(scenario: Scenario, of_slots: Sequence[IntegerSums | None], faul
     return HeardIntegers(stated_watts=stated_watts, fault=fault, sums=sums)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Receptions:
-    """Scores receptions of a worker's slots in noise of their own."""
+def _receive(
+    seed: int,
+    noise: HeardNoise,
+    worlds: Worlds,
+    power_scale_watts: torch.Tensor,
+    weights: torch.Tensor,
+    middle: float,
+    block: int,
+    size: int,
+) -> Doubles:
+    """Return the scores of a block of receptions in noise of their own, with the canary and without; 2 x size.
 
-    seed: int  # of the noise
-    worlds: Worlds
-    power_scale_watts: torch.Tensor  # beta of these slots; shape slots
-    weights: torch.Tensor  # matched filter; shape slots times numbers
-    middle: float  # what the filter gives half-way between the worlds
-    noise: HeardNoise  # that there really is
-
-    def __call__(self, block: int, size: int) -> Doubles:
-        """Return the scores of a block of receptions, with the canary and without; 2 x size."""
-        source = noise_source(self.seed, 2 * block)
-        beta = self.power_scale_watts.repeat(size)
-        received = (self.noise.put_on(clean.repeat(size, 1), beta, source) for clean in self.worlds)
-        return np.stack([(each.reshape(size, -1).double() @ self.weights - self.middle).numpy() for each in received])
+    The weights are those of the matched filter (shape slots times numbers), which gives ``middle`` half-way between
+    the worlds.
+    """
+    source, beta = noise_source(seed, 2 * block), power_scale_watts.repeat(size)
+    received = (noise.put_on(clean.repeat(size, 1), beta, source) for clean in worlds)
+    return np.stack([(each.reshape(size, -1).double() @ weights - middle).numpy() for each in received])
 
 
 def known_schedule_trials(bench: Bench, worker: int) -> Trials:
@@ -142,14 +144,8 @@ def known_schedule_trials(bench: Bench, worker: int) -> Trials:
     # What is worked on at once stays in the processor's cache.
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_AT_ONCE // max(numbers, 1), trials))
     weights = (moved * amplitude).reshape(-1)
-    scored = _Receptions(
-        seed=scenario.seed,
-        worlds=(with_canary, without),
-        power_scale_watts=torch.from_numpy(beta),
-        weights=weights,
-        middle=float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights),
-        noise=noise,
-    )
+    middle = float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights)
+    scored = partial(_receive, scenario.seed, noise, (with_canary, without), torch.from_numpy(beta), weights, middle)
     return bench.run("schedule known", per_block, scored, how=how, normal=True)
 
 
@@ -182,23 +178,19 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
         if drawn.gains is not None and len(slot):
             of_air.append(drawn.gains.at(torch.from_numpy(slot), torch.from_numpy(seat)))
     beta, ratios = np.concatenate(betas), torch.from_numpy(np.concatenate(shares))[:, None]
-    scenario, fault, removed = air.scenario, bench.fault, bench.adjacency == "remove-one"
-    sender = faulty_sender(scenario, worst_samples(scenario, air.signal.features, bench.classes), fault)
-    rows, whole = torch.zeros((len(beta), 1), dtype=torch.int64), torch.ones_like(ratios)
+    scenario, fault = air.scenario, bench.fault
+    send = faulty_sender(scenario, worst_samples(scenario, air.signal.features, bench.classes), fault)
 
-    def in_both_worlds(received: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
-        with_canary = received(rows)
-        return beta, with_canary, torch.zeros_like(with_canary) if removed else received(rows + 1)
-
-    if not of_air:
-        return in_both_worlds(lambda row: sender.weighted_sum(row, ratios))
-    frame = frame_of(scenario.air, air.signal.symbols)
-    gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces + frame.pilot_count)
-    on_symbols = gains[:, : frame.pieces].repeat_interleave(torch.tensor(frame.lengths), dim=1)
-    pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pieces :]
-
-    def with_pilots(row: torch.Tensor) -> torch.Tensor:
-        numbers = torch.cat([on_symbols * sender.weighted_sum(row, whole), pilots], dim=1)
+    def received(row: int) -> torch.Tensor:
+        rows = torch.full((len(beta), 1), row)
+        if not of_air:
+            return send(rows, ratios)
+        frame = frame_of(scenario.air, air.signal.symbols)
+        gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces + frame.pilot_count)
+        on_symbols = gains[:, : frame.pieces].repeat_interleave(torch.tensor(frame.lengths), dim=1)
+        pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pieces :]
+        numbers = torch.cat([on_symbols * send(rows, torch.ones_like(ratios)), pilots], dim=1)
         return torch.cat([numbers.real, numbers.imag], dim=1)
 
-    return in_both_worlds(with_pilots)
+    with_canary = received(0)
+    return beta, with_canary, torch.zeros_like(with_canary) if bench.adjacency == "remove-one" else received(1)
