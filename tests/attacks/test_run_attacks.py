@@ -32,7 +32,7 @@ from airmixml.attacks.result import Found
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.files import ResultStore
+from airmixml.files import ResultStore, from_plain
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
@@ -371,7 +371,7 @@ def test_figures_table_and_picture(whole: tuple[AttackResult, Path]) -> None:
     assert Scenario.load(folder / "scenario.toml") == DIGITS
     # Findings come back from JSON as they were.
     for each in found.found.values():
-        assert type(each.findings).from_dict(json.loads(json.dumps(each.findings.to_dict()))) == each.findings
+        assert from_plain(type(each.findings), json.loads(json.dumps(each.findings.to_dict()))) == each.findings
 
 
 def test_values_of_each_worker_and_examples(whole: tuple[AttackResult, Path]) -> None:

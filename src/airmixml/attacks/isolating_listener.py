@@ -113,20 +113,15 @@ def _inverse_of_patterns(scenario: Scenario, masking: Masking, patterns: list[tu
             vectors = np.zeros((count, len(some)))
             for column, number in enumerate(some):
                 vectors[patterns[number][0], column] = patterns[number][1]
-            found[some] = inverse_form(masking, honest, vectors)
+            found[some] = (vectors * inverse_times(masking, honest, vectors)).sum(axis=0)
     return found
 
 
-def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
-    """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns."""
-    return np.asarray((vectors * inverse_times(masking, honest, vectors)).sum(axis=0))
-
-
 def inverse_times(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
-    """Return S^-1 x for such vectors, the best filters for what workers send with them; seats x columns.
+    """Return S^-1 x, the best filters for what workers send with x; both are seats x columns.
 
-    1 is an eigenvector of S with eigenvalue s^2. What of x is left beside it has eigenvalues of about e^2 k alone, and
-    conjugate gradients solve for it in a few steps.
+    Vectors are 0 where a seat is not honest. 1 is an eigenvector of S with eigenvalue s^2. What of x is left beside it
+    has eigenvalues of about e^2 k alone, and conjugate gradients solve for it in a few steps.
     """
     if masking.graph is None:
         return vectors / masking.own_watts

@@ -16,7 +16,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from scipy.stats import binom, hypergeom, norm, rankdata
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
-from airmixml.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")
@@ -171,12 +170,6 @@ class Findings(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        found: Self = from_plain(cls, figures)
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)

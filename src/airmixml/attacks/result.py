@@ -55,8 +55,7 @@ class Group:
 
     adversary: str
     found: list[Found]
-    figures: tuple[Measured, ...]  # of all these attacks
-    attacks: tuple[str, ...]  # that each figure is of
+    figures: list[tuple[str, Measured]]  # of all these attacks, each with the name of its attack
     certain: list[Measured]  # those beyond chance
     grade: str  # what is found and promised
 
@@ -68,9 +67,9 @@ class Group:
     @property
     def figure(self) -> Measured:
         """The figure that says most: the largest one beyond chance, or else the least likely one."""
-        return (
-            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
-        )
+        if self.certain:
+            return largest(self.certain)
+        return max((each for _, each in self.figures), key=lambda each: (-each.p_value, each.share))
 
     @property
     def attacker(self) -> str:
@@ -112,13 +111,11 @@ class AttackResult:
             kinds.setdefault((each.adversary, type(each.findings)), []).append(each)
         cutoff, groups = beyond_chance(every), []
         for (adversary, _), found in kinds.items():
-            attacks, some = zip(*((each.attack, one) for each in found for one in figures[each.attack]), strict=True)
-            certain = [each for each in some if each.p_value <= cutoff]
+            some = [(each.attack, one) for each in found for one in figures[each.attack]]
+            certain = [each for _, each in some if each.p_value <= cutoff]
             bound = self.naming_bound(adversary, found[0].findings.among(self.held))
             grade = grade_of(largest(certain).level if certain else "", bound)
-            groups.append(
-                Group(adversary=adversary, found=found, figures=some, attacks=attacks, certain=certain, grade=grade)
-            )
+            groups.append(Group(adversary=adversary, found=found, figures=some, certain=certain, grade=grade))
         return groups
 
     def per_row(self, adversary: str) -> float | None:
@@ -148,9 +145,6 @@ class AttackResult:
         bound = guessing_bound(epsilon, privacy.delta, privacy.adjacency, figure.guessing)
         return bound if bound < _LARGEST_LIMIT else 1.0
 
-    def group_of(self, attack: str) -> Group:
-        return next(group for group in self.groups if any(each.attack == attack for each in group.found))
-
     @property
     def graded(self) -> dict[str, str]:
         """The worst grade of each adversary."""
@@ -168,7 +162,7 @@ class AttackResult:
     def limited(self) -> list[Measured]:
         """Figures that the epsilon against the scenario's own adversary limits."""
         own = self.scenario.privacy.adversary
-        figures = (each for group in self.groups if group.adversary == own for each in group.figures)
+        figures = (each for group in self.groups if group.adversary == own for _, each in group.figures)
         return [each for each in figures if self.limit(each, own) < 1.0]
 
     @property
@@ -247,7 +241,7 @@ class AttackResult:
                 "main": each is group.figure,
             }
             for group in self.groups
-            for attack, each in zip(group.attacks, group.figures, strict=True)
+            for attack, each in group.figures
         ]
 
     def _texts(self, group: Group, figure: Measured) -> tuple[str, ...]:
@@ -267,8 +261,9 @@ class AttackResult:
         listeners: dict[str, Any] = dict.fromkeys(LISTENERS)
         informed: dict[str, Any] = {}
         others: dict[str, Any] = {}
+        grades = {each.attack: group.grade for group in self.groups for each in group.found}
         for name, each in self.found.items():
-            figures = {**each.to_dict(), "grade": self.group_of(name).grade}
+            figures = {**each.to_dict(), "grade": grades[name]}
             if each.findings.kind == "informed":
                 informed[each.adversary] = figures
             elif name in LISTENERS:

@@ -12,9 +12,9 @@ that limits made for independent trials hold about, which is not proven.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import numpy as np
@@ -87,25 +87,29 @@ def seat_strengths(setting: AirSetting, drawn: SlotTensors) -> Doubles:
 class _Runs:
     """Scores workers of the schedule of one seed after the other, in fresh noise."""
 
-    kind: SlotKind
-    moves: Moves
-    law: Amplitudes
+    kinds: list[tuple[SlotKind, Moves, Amplitudes]]
     fault: Fault
     block_slots: int
-    blocks: range  # numbers of its blocks among those of all kinds of slots
-    blocks_per_run: int  # of all kinds of slots
 
     def __call__(self, run: int, canaries: int) -> Doubles:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
-        base, fault = self.kind.air.scenario, self.fault
+        seed = self.kinds[0][0].air.scenario.seed
+        blocks = run * sum(-(-len(kind.slots) // self.block_slots) for kind, *_ in self.kinds)
+        sources = (noise_source(seed, 2 * block + 1) for block in count(blocks))
+        return np.asarray(np.sum([self._scores(run, canaries, sources, *each) for each in self.kinds], axis=0))
+
+    def _scores(
+        self, run: int, canaries: int, sources: Iterator[torch.Generator], kind: SlotKind, moves: Moves, law: Amplitudes
+    ) -> Doubles:
+        """Return the same of one kind of slots; each block has the next source of noise."""
+        base, fault = kind.air.scenario, self.fault
         noise_watts, scenario = stated_noise_watts(base), base.with_seed(base.seed + run)
-        air = replace(self.kind.air, scenario=scenario, distance_metres=placed_distances(scenario))
-        kind = replace(self.kind, air=air)
-        column, worlds = torch.full((scenario.workers.count,), -1), (self.moves.with_canary, self.moves.without)
+        kind = replace(kind, air=replace(kind.air, scenario=scenario, distance_metres=placed_distances(scenario)))
+        column, worlds = torch.full((scenario.workers.count,), -1), (moves.with_canary, moves.without)
         column[:canaries] = torch.arange(canaries)
         totals = [torch.zeros(canaries, dtype=torch.float64) for _ in worlds]
-        for block, drawn in zip(self.blocks, kind.drawn(self.block_slots), strict=True):
-            source = noise_source(base.seed, 2 * (run * self.blocks_per_run + block) + 1)
+        for drawn in kind.drawn(self.block_slots):
+            source = next(sources)
             slot, seat = torch.nonzero(column[drawn.scheduled_workers] >= 0, as_tuple=True)
             who, beta = column[drawn.scheduled_workers[slot, seat]], drawn.power_scale_watts
             amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None, None]
@@ -119,35 +123,32 @@ class _Runs:
                 clean[slot, :, who] = (shares[:, None] * torch.from_numpy(move)).float()
                 noise = torch.randn(clean.flatten(1).shape, generator=source)
                 heard = receive_mixtures(clean.flatten(1), noise, beta, fault.heard(noise_watts)).reshape(clean.shape)
-                total.add_(self._log_ratios(heard * amplitude, told))
+                total.add_(_log_ratios(moves, law, heard * amplitude, told))
         return np.stack([total.numpy() for total in totals])
 
-    def _log_ratios(self, received: torch.Tensor, told: torch.Tensor | None) -> torch.Tensor:
-        """Return the log-likelihood ratios of some slots (slots x dimensions x trials), added up; shape trials.
 
-        Their mean is over whether the worker sends in a slot, and over a few strengths of those who do, exact where
-        shares are equal; any score is an attack, so rounding costs strength alone.
-        """
-        total = torch.zeros(received.shape[2], dtype=torch.float64)
-        for sign, move in ((1.0, self.moves.with_canary), (-1.0, self.moves.without)):
-            if not move.any():
-                continue
-            along: Any = sum(received[:, part] * float(value) for part, value in enumerate(move))
-            square = float(move @ move)
-            if told is not None:
-                ratio = told * along - told**2 * square / 2.0
-            else:
-                likelihood = torch.zeros(received[:, 0].shape)  # of a slot that the worker sends in
-                for strength, share in zip(self.law.levels, self.law.shares, strict=True):
-                    exponent = strength * along - strength**2 * square / 2.0
-                    likelihood += share * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
-                ratio = torch.log1p(self.law.taking_part * (likelihood - 1.0))
-            total += sign * ratio.sum(dim=0, dtype=torch.float64)
-        return total
+def _log_ratios(moves: Moves, law: Amplitudes, received: torch.Tensor, told: torch.Tensor | None) -> torch.Tensor:
+    """Return the log-likelihood ratios of some slots (slots x dimensions x trials), added up; shape trials.
 
-
-def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:
-    return np.asarray(np.sum([each(run, canaries) for each in kinds], axis=0))
+    Their mean is over whether the worker sends in a slot, and over a few strengths of those who do, exact where
+    shares are equal; any score is an attack, so rounding costs strength alone.
+    """
+    total = torch.zeros(received.shape[2], dtype=torch.float64)
+    for sign, move in ((1.0, moves.with_canary), (-1.0, moves.without)):
+        if not move.any():
+            continue
+        along: Any = sum(received[:, part] * float(value) for part, value in enumerate(move))
+        square = float(move @ move)
+        if told is not None:
+            ratio = told * along - told**2 * square / 2.0
+        else:
+            likelihood = torch.zeros(received[:, 0].shape)  # of a slot that the worker sends in
+            for strength, share in zip(law.levels, law.shares, strict=True):
+                exponent = strength * along - strength**2 * square / 2.0
+                likelihood += share * torch.exp(exponent.clamp_(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
+            ratio = torch.log1p(law.taking_part * (likelihood - 1.0))
+        total += sign * ratio.sum(dim=0, dtype=torch.float64)
+    return total
 
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
@@ -159,16 +160,12 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
-    block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
-    counts = [-(-len(kind.slots) // block_slots) for kind in bench.kinds]
-    scored = []
-    for number, kind in enumerate(bench.kinds):
-        moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
+    kinds = []
+    for kind in bench.kinds:
         strengths = seat_strengths(kind.air, draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT]))
         law = Amplitudes.of(np.square(strengths)[:, None], base.workers.count / base.radio.scheduled, alike=False)
-        blocks = range(sum(counts[:number]), sum(counts[: number + 1]))
-        about: dict[str, Any] = {"fault": fault, "block_slots": block_slots, "blocks_per_run": sum(counts)}
-        scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))
+        kinds.append((kind, moves_of(kind.air, bench.classes, bench.adjacency, fault), law))
     told = ", and the schedule is told" if fault.schedule_revealed else ""
-    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {scored[0].moves.about}{told}"
-    return bench.run("schedule hidden", per_run, partial(_of_all_kinds, scored), how=how)
+    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {kinds[0][1].about}{told}"
+    scored = _Runs(kinds=kinds, fault=fault, block_slots=max(SLOTS_PER_CHAPTER, numbers_at_once // per_run))
+    return bench.run("schedule hidden", per_run, scored, how=how)

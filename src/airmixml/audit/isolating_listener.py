@@ -23,7 +23,7 @@ Without masks the worker's own noise is measured alone.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Self
 
@@ -190,14 +190,7 @@ def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> by
     from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
 
     pair, far = (KeyPair(sha256(b"audit %d worker %d" % (seed, seat)).digest()) for seat in (own, other))
-    return pair_seed(pair, own, _public_key(far.private), other, round_id, number)
-
-
-@lru_cache(maxsize=1 << 14)
-def _public_key(private: bytes) -> bytes:
-    from airmixml.masks.keys import KeyPair  # here: it needs the extra "masks"
-
-    return KeyPair(private).public
+    return pair_seed(pair, own, far.public, other, round_id, number)
 
 
 def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:

@@ -309,7 +309,8 @@ class Eavesdropper(HiddenSchedule):
         return replace(slots, gain_failure=max(slots.gain_failure, failure))
 
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
-        largest = design.sensitivity.largest_move
+        # Two workers' signals may come with opposite phases.
+        largest = max(4.0 * design.sensitivity.removal, design.sensitivity.replacement)
         return largest, design.sensitivity.replacement if adjacency == "replace-one" else largest
 
     def heard(self, design: Design) -> Design:

@@ -51,11 +51,6 @@ class Sensitivity:
             return max(self.removal, self.replacement)  # without the worker its seat is empty
         return self.removal if adjacency == "remove-one" else self.replacement
 
-    @property
-    def largest_move(self) -> float:
-        """How far apart, squared, two workers' signals can be at a receiver that sees them with other phases."""
-        return max(4.0 * self.removal, self.replacement)
-
     @classmethod
     def paper(cls, input_dim: int, label_dim: int) -> Self:
         """d_X + d_Y for both, the paper's bound on ||i||^2 + ||l||^2 of samples in [0, 1]^(d_X + d_Y)."""
