@@ -6,8 +6,9 @@ components; whitening by their second moments leaves of one sample what points n
 purest slots, those that look least like the mean of all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -191,8 +192,9 @@ class ListenerAttack:
         decoys, whitening = torch.from_numpy(public.decoys[: self.candidates]).to(device), whitening_of(common)
 
         def named(rows: Integers) -> Identified:
-            by_neighbour = everyone[nearest_sample(mixtures[rows], inputs_of(everyone), whitening)]
-            names = _likeliest(background, received, sent, everyone, rows), by_neighbour
+            correlations = _correlations(mixtures[rows], inputs_of(everyone), whitening)
+            nearest = torch.cat([each.argmax(dim=1) for each in correlations]).cpu().numpy()
+            names = _likeliest(background, received, sent, everyone, rows), everyone[nearest]
             return better_of(*(identified(each, dominating[rows], len(everyone)) for each in names))
 
         few = candidates_of(everyone, seed, self.candidates)
@@ -256,27 +258,19 @@ def score_neighbours(
     Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
     Mixtures are slots x d, real or complex; candidates are samples x d, and the whitening d x directions.
     """
-    candidates = _whiten(torch.cat([held, decoys]).to(mixtures.real.dtype), whitening)
-    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
-    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
-        best = torch.maximum(best, _correlations(mixtures[some], whitening, candidates).amax(dim=0))
-    scores = best.double().cpu().numpy()
+    every = _correlations(mixtures, torch.cat([held, decoys]), whitening, numbers_at_once)
+    scores = reduce(torch.maximum, (each.amax(dim=0) for each in every)).double().cpu().numpy()
     return Scores(held=scores[: len(held)], decoys=scores[len(held) :])
 
 
-def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
-    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
-    theirs = _whiten(samples, whitening)
-    found = [
-        _correlations(mixtures[some], whitening, theirs).argmax(dim=1) for some in blocks_of(len(mixtures), len(theirs))
-    ]
-    return np.asarray(torch.cat(found).cpu().numpy())
-
-
-def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
-    products = [part @ candidates.T for part in _in_parts(_whiten(mixtures, whitening))]
-    return torch.hypot(*products) if len(products) == 2 else products[0]
+def _correlations(
+    mixtures: torch.Tensor, candidates: torch.Tensor, whitening: torch.Tensor, numbers_at_once: int = NUMBERS_AT_ONCE
+) -> Iterator[torch.Tensor]:
+    """Yield correlations of some mixtures with all candidates, both whitened, at the best phase; slots x candidates."""
+    theirs = _whiten(candidates.to(mixtures.real.dtype), whitening)
+    for some in blocks_of(len(mixtures), len(theirs), numbers_at_once):
+        products = [part @ theirs.T for part in _in_parts(_whiten(mixtures[some], whitening))]
+        yield torch.hypot(*products) if len(products) == 2 else products[0]
 
 
 def _promise(received: Received) -> torch.Tensor:
