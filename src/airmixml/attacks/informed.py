@@ -27,7 +27,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.measured import FALSE_POSITIVES, Findings, Measured, counted
-from airmixml.attacks.sample_symbols import InnerProducts, Samples
+from airmixml.attacks.sample_symbols import Samples
 from airmixml.attacks.target import Outcome, Target, fits, not_overheard
 from airmixml.attacks.watched import Heard, Round, ServerView
 from airmixml.scenario import Scenario, Speed
@@ -205,10 +205,9 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), each)
         if of_round is not None:
             return of_round.gram(inputs, labels, sums)
-        inner = InnerProducts(self._signal, self.data.label_code, torch.device("cpu"))
-        samples = inner.prepare(inputs, labels)
-        exact = Samples(inputs=samples.inputs.double(), codes=samples.codes.double())
-        return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
+        samples = Samples.of(self._signal, self.data.label_code, torch.device("cpu"), inputs, labels)
+        exact = replace(samples, inputs=samples.inputs.double(), codes=samples.codes.double())
+        return np.asarray(sums @ exact.times(exact).numpy() @ sums.T)
 
     def _among(self, member: Integers, right: Integers) -> Targets:
         """Draw decoys for each target: public samples, or where these are few, and for people, any others."""

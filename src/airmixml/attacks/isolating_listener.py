@@ -28,7 +28,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.measured import Scores, identified, link
-from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
+from airmixml.attacks.sample_symbols import Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample
 from airmixml.attacks.watched import Heard, ServerView
 from airmixml.errors import PrivacyError
@@ -158,10 +158,10 @@ def _each_alone(view: ServerView, workers: Integers) -> Iterator[tuple[torch.Ten
         yield sent + math.sqrt(variance) * normals, variance
 
 
-def _log_ratios(inner: InnerProducts, heard: Symbols, variance: float, some: Samples) -> Doubles:
+def _log_ratios(heard: Symbols, variance: float, some: Samples) -> Doubles:
     """Return the logarithms of samples' likelihood ratios; shape samples."""
     parts = [some.some(rows) for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE)]
-    found = [heard.times(part)[:, 0].double() - inner.energy(part).double() / 2.0 for part in parts]
+    found = [heard.times(part)[:, 0].double() - part.energy.double() / 2.0 for part in parts]
     return torch.cat(found).cpu().numpy() / max(variance, _LEAST_VARIANCE)
 
 
@@ -179,17 +179,17 @@ class EveryoneAttack:
         sent, signal, held_index, everyone = view.dataset, view.signal, view.held_index, np.unique(view.held_index)
         (workers, _), few = target.some_workers(_WORKERS_HEARD, _CHAPTER), len(target.examples)
         public = PublicSamples.of(sent, everyone, _DECOYS)
-        inner = InnerProducts(signal, sent.label_code, view.received.device)
-        decoys = inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
+        samples = partial(Samples.of, signal, sent.label_code, view.received.device)
+        decoys = samples(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
         known = np.union1d(target.examples, candidates_of(everyone, target.scenario.seed, _CANDIDATES))
         candidates, own = (
-            inner.prepare(sent.train_inputs[rows], sent.train_labels[rows]) for rows in (known, held_index[workers])
+            samples(sent.train_inputs[rows], sent.train_labels[rows]) for rows in (known, held_index[workers])
         )
         layout = Moments(signal) if signal.moments else Layout(signal)
         held_scores, decoy_scores, named, seen = list[float](), [], [], []
         for number, (heard, variance) in enumerate(_each_alone(view, workers)):
             progress(self.adversary, number, len(workers))
-            log_ratios = partial(_log_ratios, inner, Symbols(heard, signal), variance)
+            log_ratios = partial(_log_ratios, Symbols(heard, signal), variance)
             mine = decoys.some(slice(number, None, len(workers)))
             held_scores += log_ratios(own.some(slice(number, number + 1))).tolist()
             if len(mine):

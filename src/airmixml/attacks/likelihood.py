@@ -19,6 +19,7 @@ add up; where a worker has one amplitude in all slots, they add up for each leve
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Self
 
@@ -27,16 +28,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.measured import Scores
-from airmixml.attacks.sample_symbols import (
-    NUMBERS_AT_ONCE,
-    InnerProducts,
-    Layout,
-    Moments,
-    Samples,
-    Symbols,
-    blocks_of,
-    times,
-)
+from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, Layout, Moments, Samples, Symbols, blocks_of, times
 from airmixml.attacks.watched import ServerView
 from airmixml.data import LabelCode
 from airmixml.scenario import Speed
@@ -218,10 +210,11 @@ class ProductBackground:
     ) -> None:
         """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
-        self._inner, self._symbols = InnerProducts(signal, label_code, self.device), Symbols(received.symbols, signal)
+        self.prepare = partial(Samples.of, signal, label_code, self.device)
+        self._symbols = Symbols(received.symbols, signal)
         self._centred = not received.symbols.is_complex()
         self._public = self.prepare(inputs, labels)
-        kernel = self._inner.between(self._public, self._public)
+        kernel = self._public.times(self._public)
         self._means: torch.Tensor | float = kernel.mean(dim=0) if self._centred else 0.0
         self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
         centred = self._about_mean(kernel)
@@ -235,9 +228,6 @@ class ProductBackground:
         self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
         self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
-    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
-        return self._inner.prepare(inputs, labels)
-
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
         parts = [
             self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
@@ -246,11 +236,11 @@ class ProductBackground:
         return b, c
 
     def _products(self, some: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        kernel = self._inner.between(some, self._public)
+        kernel = some.times(self._public)
         about = self._about_mean(kernel)
         heard = self._heard_about_mean(self._symbols.times(some, slots), kernel, slots)
         b = heard - times(about, self._solved[:, slots])
-        own = self._inner.energy(some)
+        own = some.energy
         if self._centred:
             own = own - 2.0 * kernel.mean(dim=1) + self._mean
         c = own - (about @ self._half.T).square().sum(dim=1)
