@@ -25,7 +25,7 @@ from airmixml.attacks.likelihood import (
     score,
     strongest_workers,
 )
-from airmixml.attacks.measured import count_loudest
+from airmixml.attacks.measured import Identified
 from airmixml.attacks.sample_symbols import Layout, Moments
 from airmixml.attacks.watched import rows_of_classes, slots_kept
 from airmixml.data import OneHot
@@ -197,12 +197,12 @@ def test_the_model_names_whom_nearest_neighbours_do_not() -> None:
 
 def test_the_loudest_that_come_first() -> None:
     scores, strength = np.arange(100.0), np.arange(100.0)
-    assert vars(count_loudest(scores, strength, 10)) == {
+    assert vars(Identified.of_loudest(scores, strength, 10)) == {
         "looked_at": 5, "identified": 5, "p_value": pytest.approx(hypergeom.pmf(5, 100, 5, 5)),
     }  # fmt: skip
-    backwards = count_loudest(-scores, strength, 3)
+    backwards = Identified.of_loudest(-scores, strength, 3)
     assert (backwards.looked_at, backwards.identified, backwards.p_value) == (3, 0, 1.0)
-    assert count_loudest(scores, np.ones(100), 10).looked_at == 0
+    assert Identified.of_loudest(scores, np.ones(100), 10).looked_at == 0
 
 
 def test_levels_keep_the_power_and_the_loudest_apart() -> None:

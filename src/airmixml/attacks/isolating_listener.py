@@ -27,7 +27,7 @@ from scipy.sparse.linalg import cg
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
-from airmixml.attacks.measured import Scores, identified, link
+from airmixml.attacks.measured import Identified, Linkage, Scores
 from airmixml.attacks.sample_symbols import Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample
 from airmixml.attacks.watched import Heard, ServerView
@@ -200,8 +200,8 @@ class EveryoneAttack:
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
         findings = ListenerFindings(
-            linkage=link(scores, "likelihood"),
-            clearest_slots=identified(np.array(named), target.examples, len(known)),
+            linkage=Linkage.of(scores, "likelihood"),
+            clearest_slots=Identified.of(np.array(named), target.examples, len(known)),
             image_shape=held.image_shape,
             decoys_alike=public.alike,
         )

@@ -27,21 +27,7 @@ from airmixml.attacks.likelihood import (
     log_ratios_by_level,
     score,
 )
-from airmixml.attacks.measured import (
-    FALSE_POSITIVES,
-    Findings,
-    Identified,
-    Linkage,
-    Measured,
-    Scores,
-    better_of,
-    count_loudest,
-    counted,
-    detected,
-    identified,
-    link,
-    told_apart,
-)
+from airmixml.attacks.measured import Findings, Identified, Linkage, Measured, Scores
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample, not_overheard
 from airmixml.attacks.watched import ServerView
@@ -52,12 +38,6 @@ from airmixml.workers import input_range
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
 _LEAST_SHARE: Final = 1e-3
-
-
-def _named(what: str, found: Identified, guessing: float) -> Measured:
-    shown = f"{found.identified:,} of {found.looked_at:,}"
-    how: dict[str, Any] = {"shown": shown, "p_value": found.p_value, "of": "", "identifies": True}
-    return counted(what, found.identified / found.looked_at, found.looked_at, guessing, **how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +54,14 @@ class ListenerFindings(Findings):
     decoys_alike: bool = True  # whether samples that nobody holds are drawn like those that are held
 
     def measured(self) -> list[Measured]:
-        linkage, held = self.linkage, self.linkage.private_candidates
-        auc = told_apart(linkage.auc, linkage.auc_chance_deviation, _METHODS, alike=self.decoys_alike)
-        known = held, linkage.public_candidates, FALSE_POSITIVES, _METHODS
+        held = self.linkage.private_candidates
         named = {
             "names the sample in a slot": (self.clearest_slots, 1.0 / held),
             "names its neighbour": (self.beside, 1.0 / held),
             "picks strongest workers": (self.loudest, self.loudest.looked_at / held if self.loudest else 0.0),
         }
-        found = [_named(what, each, guess) for what, (each, guess) in named.items() if each and each.looked_at]
-        return [auc, detected(linkage.hit_rate, *known, alike=self.decoys_alike), *found]
+        found = [each.measured(what, guess) for what, (each, guess) in named.items() if each and each.looked_at]
+        return [*self.linkage.measured(_METHODS, alike=self.decoys_alike), *found]
 
 
 _EXAMPLES: Final = 10
@@ -195,15 +173,17 @@ class ListenerAttack:
             correlations = _correlations(mixtures[rows], inputs_of(everyone), whitening)
             nearest = torch.cat([each.argmax(dim=1) for each in correlations]).cpu().numpy()
             names = _likeliest(background, received, sent, everyone, rows), everyone[nearest]
-            return better_of(*(identified(each, dominating[rows], len(everyone)) for each in names))
+            first, second = (Identified.of(each, dominating[rows], len(everyone)) for each in names)
+            return first.or_better(second)
 
         few = candidates_of(everyone, seed, self.candidates)
         neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening)
+        linkages = Linkage.of(scores, "likelihood"), Linkage.of(neighbours, "likeness")
         findings = ListenerFindings(
-            linkage=max(link(scores, "likelihood"), link(neighbours, "likeness"), key=lambda each: each.auc),
+            linkage=max(linkages, key=lambda each: each.auc),
             clearest_slots=named(clearest),
             beside=None if received.beside is None else named(np.flatnonzero(strongest == received.beside)),
-            loudest=count_loudest(scores.held, by_sample[candidates], _EXAMPLES),
+            loudest=Identified.of_loudest(scores.held, by_sample[candidates], _EXAMPLES),
             image_shape=target.held.image_shape,
             decoys_alike=public.alike,
         )
