@@ -17,11 +17,9 @@ from airmixml.attacks.likelihood import (
     ProductBackground,
     Received,
     SymbolBackground,
-    averaged,
     background_of,
     background_power,
     log_ratios,
-    log_ratios_by_level,
     score,
     strongest_workers,
 )
@@ -88,9 +86,9 @@ def test_who_may_send_with_several_amplitudes_has_the_mean_ratio() -> None:
     b, c = torch.tensor([[1.2 + 0.5j]], dtype=torch.complex128), torch.tensor([[0.8]], dtype=torch.float64)
     each = [math.exp(-(a**2) * 0.8) * i0(2 * a * 1.3) for a in (0.5, 2.0)]
     expected = 0.75 + 0.25 * (0.9 * each[0] + 0.1 * each[1])
-    assert float(averaged(log_ratios_by_level(b, c, amplitudes), amplitudes).exp()) == pytest.approx(expected)
+    assert float(amplitudes.averaged(amplitudes.log_ratios(b, c)).exp()) == pytest.approx(expected)
     silent = Amplitudes(taking_part=0.0, levels=(1.0,), shares=(1.0,), alike=True)
-    assert float(log_ratios_by_level(b, c, silent)) == 0.0
+    assert float(silent.log_ratios(b, c)) == 0.0
 
 
 def written_out(signal: Signal, received: Received, public: Any, candidates: Any, power: float) -> tuple[Any, Any]:

@@ -66,6 +66,21 @@ class Amplitudes:
             alike=alike or len(parts) == 1,
         )
 
+    def log_ratios(self, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        """Return ``log_ratios`` of each level for a worker that sends with probability p; levels x their shape."""
+        found = torch.stack([log_ratios(b, c, level) for level in self.levels])
+        p = self.taking_part
+        if p >= 1.0:
+            return found
+        found += math.log(p) if p else -math.inf
+        return torch.logaddexp(found, found.new_tensor(math.log1p(-p)))
+
+    def averaged(self, by_level: torch.Tensor) -> torch.Tensor:
+        """Return logarithms of ratios averaged over the levels, their first axis."""
+        shares = torch.tensor(self.shares, dtype=by_level.dtype, device=by_level.device).log()
+        found: torch.Tensor = torch.logsumexp(by_level + shares.reshape(-1, *[1] * (by_level.dim() - 1)), dim=0)
+        return found
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Received:
@@ -270,23 +285,6 @@ def log_ratios(b: torch.Tensor, c: torch.Tensor, level: float) -> torch.Tensor:
     return found
 
 
-def log_ratios_by_level(b: torch.Tensor, c: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
-    """Return the same for a worker that sends with probability p; levels x the shape of b and c."""
-    found = torch.stack([log_ratios(b, c, level) for level in amplitudes.levels])
-    p = amplitudes.taking_part
-    if p >= 1.0:
-        return found
-    found += math.log(p) if p else -math.inf
-    return torch.logaddexp(found, found.new_tensor(math.log1p(-p)))
-
-
-def averaged(by_level: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
-    """Return logarithms of ratios averaged over the levels, their first axis."""
-    shares = torch.tensor(amplitudes.shares, dtype=by_level.dtype, device=by_level.device).log()
-    found: torch.Tensor = torch.logsumexp(by_level + shares.reshape(-1, *[1] * (by_level.dim() - 1)), dim=0)
-    return found
-
-
 def score(
     background: Background, held: Any, decoys: Any, amplitudes: Amplitudes, numbers_at_once: int = NUMBERS_AT_ONCE
 ) -> Scores:
@@ -303,7 +301,7 @@ def score(
         b, c = products[1]
         noisier = (b.abs().square() / c.clamp_min(1e-30)).mean(dim=0).clamp_min(1.0)
         for total, (b, c) in zip(totals, products, strict=True):
-            by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)
-            total.add_((by_level if amplitudes.alike else averaged(by_level, amplitudes)[None]).double().sum(dim=2))
-    found = [averaged(total, amplitudes) if amplitudes.alike else total[0] for total in totals]
+            by_level = amplitudes.log_ratios(b / noisier, c / noisier)
+            total.add_((by_level if amplitudes.alike else amplitudes.averaged(by_level)[None]).double().sum(dim=2))
+    found = [amplitudes.averaged(total) if amplitudes.alike else total[0] for total in totals]
     return Scores(held=found[0].cpu().numpy(), decoys=found[1].cpu().numpy())

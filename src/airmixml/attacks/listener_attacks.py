@@ -18,15 +18,7 @@ from torch.nn.functional import normalize
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
-from airmixml.attacks.likelihood import (
-    Background,
-    Received,
-    averaged,
-    background_of,
-    hear_release,
-    log_ratios_by_level,
-    score,
-)
+from airmixml.attacks.likelihood import Background, Received, background_of, hear_release, score
 from airmixml.attacks.measured import Findings, Identified, Linkage, Measured, Scores
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample, not_overheard
@@ -111,8 +103,7 @@ def _likeliest(
     named, labels = np.zeros(len(mixtures), dtype=np.int64), sent.train_labels[everyone]
     for slot in np.unique(mixtures // received.classes).tolist():
         b, c = background.products(every, slice(slot, slot + 1))
-        amplitudes = received.amplitudes
-        found = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0].cpu().numpy()
+        found = received.amplitudes.averaged(received.amplitudes.log_ratios(b, c))[:, 0].cpu().numpy()
         for place in np.flatnonzero(mixtures // received.classes == slot):
             among = labels == mixtures[place] % received.classes if received.classes > 1 else True
             named[place] = everyone[np.where(among, found, -np.inf).argmax()]

@@ -28,7 +28,6 @@ from airmixml.wording import NOTHING_PROMISED
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
-LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5

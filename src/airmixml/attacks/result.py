@@ -6,22 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.measured import (
-    EXPOSED,
-    FALSE_ALARMS,
-    GRADES,
-    LISTENERS,
-    Measured,
-    beyond_chance,
-    grade_of,
-    guessing_bound,
-    naming_bound,
-)
+from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, GRADES, Measured, beyond_chance, grade_of, guessing_bound
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
+_LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
 _NO_LIMIT: Final = "no limit"
@@ -125,7 +116,8 @@ class AttackResult:
     def naming_bound(self, adversary: str, among: int = 0) -> float:
         """Return the largest probability that the claims leave of naming a sample among all held, or so many."""
         privacy = self.scenario.privacy
-        return naming_bound(self._covering(adversary), privacy.delta, privacy.adjacency, among or self.held)
+        guessing = 1.0 / (among or self.held)
+        return guessing_bound(self._covering(adversary), privacy.delta, privacy.adjacency, guessing)
 
     def _covering(self, adversary: str) -> float | None:
         """Return the epsilon that covers a worker and a row, both of which attacks look for."""
@@ -258,7 +250,7 @@ class AttackResult:
     def to_dict(self) -> dict[str, Any]:
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
-        listeners: dict[str, Any] = dict.fromkeys(LISTENERS)
+        listeners: dict[str, Any] = dict.fromkeys(_LISTENERS)
         informed: dict[str, Any] = {}
         others: dict[str, Any] = {}
         grades = {each.attack: group.grade for group in self.groups for each in group.found}
@@ -266,7 +258,7 @@ class AttackResult:
             figures = {**each.to_dict(), "grade": grades[name]}
             if each.findings.kind == "informed":
                 informed[each.adversary] = figures
-            elif name in LISTENERS:
+            elif name in _LISTENERS:
                 listeners[name] = figures
             elif name not in methods:
                 others[name] = {"adversary": each.adversary, **figures}
