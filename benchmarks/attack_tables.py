@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.measured import grade_of, naming_bound
+from airmixml.attacks.measured import grade_of, guessing_bound
 from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 
@@ -46,7 +46,8 @@ def grade(case: Result, adversary: str) -> str:
     found, claimed = case[adversary]["grade"], case["claimed"]
     if "claimed_per_row" in case or found == "too few to tell":
         return str(found)
-    bound = naming_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], case.get("held", case["workers"]))
+    guessing = 1.0 / case.get("held", case["workers"])
+    bound = guessing_bound(claimed[adversary], claimed["delta"], claimed["adjacency"], guessing)
     return grade_of(found if found in ("leaks", "exposed") else "", bound)
 
 

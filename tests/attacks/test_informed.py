@@ -23,7 +23,7 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
-from airmixml.attacks.measured import naming_bound
+from airmixml.attacks.measured import guessing_bound
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.files import from_plain
 from airmixml.radio.masking import masking_of
@@ -226,7 +226,7 @@ def test_no_rate_exceeds_what_the_claims_allow(tmp_path: Path) -> None:
     for adversary, found in case["informed"].items():
         for whom, claims in (("worker", case["claimed"]), ("row", case["claimed_per_row"])):
             claimed, rates = claims[adversary], found[whom]
-            assert rates["named"] <= naming_bound(claimed, 1e-5, "remove-one", rates["candidates"]) + 0.056
+            assert rates["named"] <= guessing_bound(claimed, 1e-5, "remove-one", 1 / rates["candidates"]) + 0.056
             assert rates["hits"] <= 0.01 * math.exp(min(claimed, 700.0)) + 1e-5 + 0.056
 
 

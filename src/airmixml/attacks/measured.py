@@ -170,11 +170,6 @@ def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing
     return min(1.0, (1.0 + others * delta) / (1.0 + others))
 
 
-def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:
-    """Return what a claim leaves of naming which of so many equally likely samples a worker holds: a probability."""
-    return guessing_bound(epsilon, delta, adjacency, 1.0 / candidates)
-
-
 def grade_of(level: str, bound: float) -> str:
     """Return the grade: where nothing was found, only a claim that bounds naming below a half hides people.
 
