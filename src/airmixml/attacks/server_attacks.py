@@ -200,26 +200,14 @@ class ServerFindings(Findings):
     explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
-        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, of="")
-        labels = "infers a label"
+        labels, workers = self.labels, self.labels.inferred
+        copies: dict[str, Any] = {"shown": f"{self.copied:,} of {workers:,}", "of": "", "identifies": True}
+        copies["p_value"], seen = self.copied_p_value, max(0.0, self.explained)
         return [
             counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
-            counted(labels, self.labels.accuracy, workers, self.labels.baseline, p_value=self.labels.p_value),
-            Measured(
-                what="recovers samples almost exactly",
-                rate=self.copied_share,
-                shown=f"{self.copied:,} of {workers:,}",
-                trials=workers,
-                p_value=self.copied_p_value,
-                identifies=True,
-                **seen,
-            ),
-            Measured(
-                what="sees how samples differ",
-                rate=max(0.0, self.explained),
-                p_value=self.explained_p_value,
-                **seen,
-            ),
+            counted("infers a label", labels.accuracy, workers, labels.baseline, p_value=labels.p_value),
+            counted("recovers samples almost exactly", self.copied_share, workers, 0.0, **copies),
+            counted("sees how samples differ", seen, 0, 0.0, p_value=self.explained_p_value, of=""),
         ]
 
     @property

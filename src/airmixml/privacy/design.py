@@ -79,10 +79,9 @@ class Design:
 
     def __post_init__(self) -> None:
         workers, scheduled, slots = self.workers, self.scheduled, self.slots
-        if not 1 <= scheduled <= workers:
-            raise PrivacyError(f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
-        if not 0.0 < self.noise_watts < math.inf:
-            raise PrivacyError(f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
+        fits = 1 <= scheduled <= workers
+        require(fits, f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
+        require(0.0 < self.noise_watts < math.inf, f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
         require(slots >= 1, f"slots = {slots}: must be at least 1")
         if self.sampling not in ("without-replacement", "poisson"):
             raise PrivacyError(f"sampling = {self.sampling!r}: must be without-replacement or poisson")
