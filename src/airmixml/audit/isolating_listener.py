@@ -36,8 +36,8 @@ from scipy.special import ndtri
 from airmixml.arrays import Doubles
 from airmixml.attacks.isolating_listener import inverse_times
 from airmixml.audit.canaries import sent_of, worst_samples
-from airmixml.audit.known_schedule import skellam_numbers
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.audit.sums import skellam_numbers
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.integers.rounding import reduce, signed
 from airmixml.masks.graph import most_absent_neighbours
