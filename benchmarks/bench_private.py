@@ -14,7 +14,8 @@ from sklearn.linear_model import Ridge
 
 from airmixml import Scenario, Speed, simulate_blocks
 from airmixml.arrays import dbm_to_watts
-from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares
+from airmixml.attacks.server_attacks import solve_least_squares
+from airmixml.attacks.watched import MixingMatrix
 from airmixml.data import scale_to_unit
 from airmixml.edge.training import learn
 from airmixml.scenario import RunContext

@@ -23,8 +23,9 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
-from airmixml.attacks.measured import naming_bound
+from airmixml.attacks.measured import guessing_bound
 from airmixml.attacks.run_attacks import run_attacks
+from airmixml.files import from_plain
 from airmixml.radio.masking import masking_of
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -225,7 +226,7 @@ def test_no_rate_exceeds_what_the_claims_allow(tmp_path: Path) -> None:
     for adversary, found in case["informed"].items():
         for whom, claims in (("worker", case["claimed"]), ("row", case["claimed_per_row"])):
             claimed, rates = claims[adversary], found[whom]
-            assert rates["named"] <= naming_bound(claimed, 1e-5, "remove-one", rates["candidates"]) + 0.056
+            assert rates["named"] <= guessing_bound(claimed, 1e-5, "remove-one", 1 / rates["candidates"]) + 0.056
             assert rates["hits"] <= 0.01 * math.exp(min(claimed, 700.0)) + 1e-5 + 0.056
 
 
@@ -282,7 +283,7 @@ def figures(**changed: float) -> Informed:
 def test_the_worst_of_workers_and_rows_is_the_level(row: Informed, level: str) -> None:
     for found in (InformedFindings(worker=figures(), row=row), InformedFindings(worker=row, row=figures())):
         assert level_of(found) == level
-        assert InformedFindings.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        assert from_plain(InformedFindings, json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_digits_that_bring_their_noise_leak_what_their_epsilon_allows() -> None:

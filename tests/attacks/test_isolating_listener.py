@@ -14,7 +14,7 @@ from levels_for_tests import level_of
 
 from airmixml.attacks import Target, attack, choose_parts, eavesdropper, watch
 from airmixml.attacks.eavesdropper import Listener, OverheardNoise, overhear_chapters, turned_by
-from airmixml.attacks.isolating_listener import EVERYONE, alone, inverse_form, isolated_precision
+from airmixml.attacks.isolating_listener import EVERYONE, alone, inverse_times, isolated_precision
 from airmixml.attacks.listener_attacks import EAVESDROPPER
 from airmixml.attacks.measured import area_under_curve
 from airmixml.masks.graph import draw_graph, who_is_left
@@ -163,9 +163,10 @@ def test_the_inverse_is_that_of_the_matrix_with_and_without_colluders() -> None:
             matrix[[one, other], [one, other]] += 2.0
             matrix[[one, other], [other, one]] -= 2.0
         expected = np.diag(np.linalg.inv(matrix[honest][:, honest]))[np.cumsum(honest)[seats] - 1]
-        np.testing.assert_allclose(inverse_form(masking, honest, np.eye(300)[:, seats]), expected, rtol=1e-9)
+        filters = inverse_times(masking, honest, np.eye(300)[:, seats])
+        np.testing.assert_allclose(filters[seats, range(len(seats))], expected, rtol=1e-9)
     complete = masking_with(12, 11, own=0.5, pair=2.0)
-    found = inverse_form(complete, np.ones(12, dtype=bool), np.eye(12))
+    found = np.diag(inverse_times(complete, np.ones(12, dtype=bool), np.eye(12)))
     np.testing.assert_allclose(found, np.diag(np.linalg.inv(covariance_of(complete))))
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr
 
-from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares
+from airmixml.attacks.server_attacks import solve_least_squares
+from airmixml.attacks.watched import MixingMatrix
 from airmixml.radio.draws import SlotDraws
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

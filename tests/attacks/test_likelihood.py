@@ -17,15 +17,13 @@ from airmixml.attacks.likelihood import (
     ProductBackground,
     Received,
     SymbolBackground,
-    averaged,
     background_of,
     background_power,
     log_ratios,
-    log_ratios_by_level,
     score,
     strongest_workers,
 )
-from airmixml.attacks.measured import count_loudest
+from airmixml.attacks.measured import Identified
 from airmixml.attacks.sample_symbols import Layout, Moments
 from airmixml.attacks.watched import rows_of_classes, slots_kept
 from airmixml.data import OneHot
@@ -88,9 +86,9 @@ def test_who_may_send_with_several_amplitudes_has_the_mean_ratio() -> None:
     b, c = torch.tensor([[1.2 + 0.5j]], dtype=torch.complex128), torch.tensor([[0.8]], dtype=torch.float64)
     each = [math.exp(-(a**2) * 0.8) * i0(2 * a * 1.3) for a in (0.5, 2.0)]
     expected = 0.75 + 0.25 * (0.9 * each[0] + 0.1 * each[1])
-    assert float(averaged(log_ratios_by_level(b, c, amplitudes), amplitudes).exp()) == pytest.approx(expected)
+    assert float(amplitudes.averaged(amplitudes.log_ratios(b, c)).exp()) == pytest.approx(expected)
     silent = Amplitudes(taking_part=0.0, levels=(1.0,), shares=(1.0,), alike=True)
-    assert float(log_ratios_by_level(b, c, silent)) == 0.0
+    assert float(silent.log_ratios(b, c)) == 0.0
 
 
 def written_out(signal: Signal, received: Received, public: Any, candidates: Any, power: float) -> tuple[Any, Any]:
@@ -197,12 +195,12 @@ def test_the_model_names_whom_nearest_neighbours_do_not() -> None:
 
 def test_the_loudest_that_come_first() -> None:
     scores, strength = np.arange(100.0), np.arange(100.0)
-    assert vars(count_loudest(scores, strength, 10)) == {
+    assert vars(Identified.of_loudest(scores, strength, 10)) == {
         "looked_at": 5, "identified": 5, "p_value": pytest.approx(hypergeom.pmf(5, 100, 5, 5)),
     }  # fmt: skip
-    backwards = count_loudest(-scores, strength, 3)
+    backwards = Identified.of_loudest(-scores, strength, 3)
     assert (backwards.looked_at, backwards.identified, backwards.p_value) == (3, 0, 1.0)
-    assert count_loudest(scores, np.ones(100), 10).looked_at == 0
+    assert Identified.of_loudest(scores, np.ones(100), 10).looked_at == 0
 
 
 def test_levels_keep_the_power_and_the_loudest_apart() -> None:

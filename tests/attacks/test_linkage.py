@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from airmixml.attacks.measured import Scores, area_under_curve, hit_rate, link
+from airmixml.attacks.measured import Linkage, Scores, area_under_curve, hit_rate
 from airmixml.errors import ScenarioError
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,7 +36,7 @@ def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
 
 
 def test_linkage_by_hand() -> None:
-    found = link(Scores(held=np.array([3.0, 1.0]), decoys=np.array([2.0, 0.0])), "likeness")
+    found = Linkage.of(Scores(held=np.array([3.0, 1.0]), decoys=np.array([2.0, 0.0])), "likeness")
     assert found.auc == 0.75
     assert found.auc_chance_deviation == pytest.approx(np.sqrt(5 / 48))
     assert (found.private_candidates, found.public_candidates) == (2, 2)
@@ -44,4 +44,4 @@ def test_linkage_by_hand() -> None:
 
 def test_no_candidates_are_refused() -> None:
     with pytest.raises(ScenarioError, match="at least"):
-        link(Scores(held=np.ones(2), decoys=np.ones(0)), "likeness")
+        Linkage.of(Scores(held=np.ones(2), decoys=np.ones(0)), "likeness")

@@ -8,17 +8,7 @@ from numpy.random import Generator
 from scipy.stats import mannwhitneyu
 
 from airmixml.arrays import Doubles
-from airmixml.attacks.measured import (
-    FALSE_ALARMS,
-    FALSE_POSITIVES,
-    Measured,
-    Scores,
-    beyond_chance,
-    counted,
-    detected,
-    link,
-    told_apart,
-)
+from airmixml.attacks.measured import FALSE_ALARMS, Linkage, Measured, Scores, beyond_chance, counted
 from airmixml.attacks.server_attacks import explained_by_chance, explained_share
 
 COMMANDS = 2000
@@ -27,12 +17,7 @@ DRAWS = 300
 
 def of_scores(held: Doubles, decoys: Doubles) -> list[Measured]:
     """The two figures of one attack by scores, the first two of those that listeners have."""
-    found = link(Scores(held=held, decoys=decoys), "likelihood")
-    sizes = found.private_candidates, found.public_candidates, FALSE_POSITIVES, 1
-    return [
-        told_apart(found.auc, found.auc_chance_deviation, 1, alike=True),
-        detected(found.hit_rate, *sizes, alike=True),
-    ]
+    return Linkage.of(Scores(held=held, decoys=decoys), "likelihood").measured(1, alike=True)
 
 
 def figures_of_a_command(rng: Generator, leak: float = 0.0) -> list[Measured]:
@@ -95,7 +80,7 @@ def test_the_p_values_of_scores_are_those_of_a_random_order(members: int, decoys
 
 def test_detected_by_hand() -> None:
     """The three first of seven are held, of four and three decoys: 4 x 3 x 2 / (7 x 6 x 5) of all orders."""
-    figure = detected(0.75, 4, 3, 0.01, 1, alike=True)
+    _, figure = of_scores(np.array([7.0, 6.0, 5.0, 1.0]), np.array([4.0, 3.0, 2.0]))
     assert figure.p_value == pytest.approx(24 / 210)
     assert figure.guessing == 1 / 4  # as often as one of three decoys and itself is the first
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.attacks.listener_attacks import score_neighbours, whitening_of
-from airmixml.attacks.measured import Linkage, link
+from airmixml.attacks.measured import Linkage
 
 
 def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
@@ -30,7 +30,7 @@ def mixtures_of(private: torch.Tensor, slots: int, scheduled: int, noise: float,
 
 
 def linked(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor) -> Linkage:
-    return link(score_neighbours(mixtures, private, public, whitening_of(mixtures)), "likeness")
+    return Linkage.of(score_neighbours(mixtures, private, public, whitening_of(mixtures)), "likeness")
 
 
 def test_correlations_are_those_of_whitening_written_out() -> None:

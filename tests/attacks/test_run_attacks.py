@@ -26,13 +26,13 @@ from airmixml.attacks.measured import (
     Linkage,
     counted,
     grade_of,
-    naming_bound,
+    guessing_bound,
 )
 from airmixml.attacks.result import Found
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.server_attacks import ServerFindings
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.files import ResultStore
+from airmixml.files import ResultStore, from_plain
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
@@ -199,14 +199,14 @@ def test_what_a_claim_leaves_of_naming() -> None:
     # Randomised response among M answers is replace-one private and names with exactly this probability.
     for epsilon, count in ((0.5, 2), (3.0, 10), (8.0, 1000)):
         truthful = math.exp(epsilon) / (math.exp(epsilon) + count - 1)
-        assert naming_bound(epsilon, 0.0, "replace-one", count) == pytest.approx(truthful)
+        assert guessing_bound(epsilon, 0.0, "replace-one", 1 / count) == pytest.approx(truthful)
     # Revealed with probability delta, and nothing else: right in delta, or by guessing in the rest.
-    assert naming_bound(0.0, 0.2, "replace-one", 10) == pytest.approx(0.2 + 0.8 * 0.1)
+    assert guessing_bound(0.0, 0.2, "replace-one", 1 / 10) == pytest.approx(0.2 + 0.8 * 0.1)
     # By hand: e^10 / 60,000 + 1e-5; beyond 100 samples, of e^5, wrong with e^-5 (0.99 - 0.01) at least.
-    assert naming_bound(10.0, 1e-5, "remove-one", 60_000) == pytest.approx(0.367118, rel=1e-5)
-    assert naming_bound(5.0, 0.01, "remove-one", 100) == pytest.approx(1 - 0.98 * math.exp(-5))
-    assert [naming_bound(epsilon, 1e-5, "remove-one", 60_000) for epsilon in (None, 1.1e4)] == [1.0, 1.0]
-    assert naming_bound(1.1e4, 0.01, "replace-one", 60_000) == pytest.approx(1.0)
+    assert guessing_bound(10.0, 1e-5, "remove-one", 1 / 60_000) == pytest.approx(0.367118, rel=1e-5)
+    assert guessing_bound(5.0, 0.01, "remove-one", 1 / 100) == pytest.approx(1 - 0.98 * math.exp(-5))
+    assert [guessing_bound(epsilon, 1e-5, "remove-one", 1 / 60_000) for epsilon in (None, 1.1e4)] == [1.0, 1.0]
+    assert guessing_bound(1.1e4, 0.01, "replace-one", 1 / 60_000) == pytest.approx(1.0)
 
 
 def result(epsilon: float | None = 1.0, **findings: Findings) -> AttackResult:
@@ -371,7 +371,7 @@ def test_figures_table_and_picture(whole: tuple[AttackResult, Path]) -> None:
     assert Scenario.load(folder / "scenario.toml") == DIGITS
     # Findings come back from JSON as they were.
     for each in found.found.values():
-        assert type(each.findings).from_dict(json.loads(json.dumps(each.findings.to_dict()))) == each.findings
+        assert from_plain(type(each.findings), json.loads(json.dumps(each.findings.to_dict()))) == each.findings
 
 
 def test_values_of_each_worker_and_examples(whole: tuple[AttackResult, Path]) -> None:

@@ -11,9 +11,8 @@ import pytest
 from airmixml import Scenario
 from airmixml.audit import Audit, AuditSettings
 from airmixml.audit.faults import FAULTS, SOUND
-from airmixml.audit.hidden_schedule import hidden_schedule_trials
-from airmixml.audit.known_schedule import known_schedule_trials
 from airmixml.audit.noise_check import check_noise
+from airmixml.audit.sums import hidden_schedule_trials, known_schedule_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting

@@ -15,7 +15,7 @@ from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.faults import SOUND
 from airmixml.audit.isolating_listener import check_added_noise
-from airmixml.audit.known_schedule import heard_noise, known_schedule_trials
+from airmixml.audit.sums import heard_noise, known_schedule_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.tally import placed_distances

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import Audit, hidden_schedule
-from airmixml.audit.hidden_schedule import moves_of
+from airmixml.audit import Audit, sums
+from airmixml.audit.sums import moves_of
 from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.schedules import presence_of
@@ -87,10 +87,10 @@ def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: 
 
 def test_every_block_has_noise_of_its_own(bench_of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
-    real = hidden_schedule.noise_source
-    monkeypatch.setattr(hidden_schedule, "noise_source", lambda *which: (seen.append(which), real(*which))[1])
+    real = sums.noise_source
+    monkeypatch.setattr(sums, "noise_source", lambda *which: (seen.append(which), real(*which))[1])
     # 150 = 100 + 50 workers of two runs, each in blocks of 128 slots.
-    hidden_schedule.hidden_schedule_trials(bench_of("paper-iris", trials=300), numbers_at_once=1)
+    sums.hidden_schedule_trials(bench_of("paper-iris", trials=300), numbers_at_once=1)
     assert len(seen) == len(set(seen)) == 2 * 8
 
 

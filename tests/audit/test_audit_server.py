@@ -74,11 +74,11 @@ def test_an_audit_of_everything_names_no_part(audited: Audited) -> None:
 def test_scores_that_are_not_normal_are_not_taken_for_it(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from airmixml.audit import known_schedule
+    from airmixml.audit import sums
 
-    real = known_schedule.receive_mixtures
+    real = sums.receive_mixtures
     monkeypatch.setattr(
-        known_schedule, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
+        sums, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
     )
     bounds = {bound.method: bound for bound in audited("private-iris", adversary="server").bounds}
     assert bounds["normal scores"].epsilon is None

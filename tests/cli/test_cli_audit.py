@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import AuditSettings, audit, fault_named, known_schedule
+from airmixml.audit import AuditSettings, audit, fault_named, sums
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
@@ -136,12 +136,12 @@ def test_a_fault_that_is_not_caught_has_an_exit_code(airmix: Airmix) -> None:
 
 def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
-    real = known_schedule.receive_mixtures
+    real = sums.receive_mixtures
 
     def half_noise(clean: Any, noise: Any, *rest: Any) -> Any:
         return real(clean, noise / 2, *rest)
 
-    monkeypatch.setattr(known_schedule, "receive_mixtures", half_noise)
+    monkeypatch.setattr(sums, "receive_mixtures", half_noise)
     done = airmix(
         *SMALL,
         "--adversary",

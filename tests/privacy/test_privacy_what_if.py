@@ -12,8 +12,8 @@ from airmixml.planning.account import account_numbers, account_scenario
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.privacy.adversaries import Eavesdropper, Everyone
-from airmixml.privacy.evaluation import UNCHANGED
 from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.statements import UNCHANGED
 from airmixml.radio.tally import rehearse
 
 ONE_SLOT = Design(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airmixml import Scenario
-from airmixml.attacks.measured import naming_bound
+from airmixml.attacks.measured import guessing_bound
 from airmixml.output.cards import NEIGHBOURS, cards_of, command_for, flat, meaning, promise_of, right_at_most, trust
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
@@ -50,7 +50,9 @@ def test_randomised_response_reaches_the_bound(epsilon: float) -> None:
 
 @given(epsilon=st.floats(0.0, 40.0), delta=st.floats(0.0, 1.0))
 def test_it_is_the_bound_on_naming_one_of_two(epsilon: float, delta: float) -> None:
-    assert right_at_most(epsilon, delta) == pytest.approx(naming_bound(epsilon, delta, "replace-one", 2), rel=1e-12)
+    assert right_at_most(epsilon, delta) == pytest.approx(
+        guessing_bound(epsilon, delta, "replace-one", 1 / 2), rel=1e-12
+    )
 
 
 def test_the_percentage_is_never_less_than_the_bound() -> None:

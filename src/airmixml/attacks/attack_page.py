@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from airmixml.attacks.result import AttackResult, Group
 
-_COLUMNS: Final = ("attacker", "what it does", "success", "guessing", "allowed", "certain")
+_COLUMNS: Final = ("what it does", "success", "guessing", "allowed", "certain")
 _WORDS: Final = (
     "server: knows the schedule; release: only the mixtures; eavesdropper: listens beside a worker; everyone: hears "
     "each worker without noise; informed: knows all other samples; detects: with the false alarms of guessing; "
@@ -35,17 +35,10 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return the verdict, what each adversary does best beside guessing and what epsilon allows, and all figures."""
     left_out = "; ".join(f"{name} ({why})" for name, why in plain["left_out"].items())
     lines = (*plain["details"], *((f"left out: {left_out}",) if left_out else ()), _WORDS)
-    summary = Table(
-        title="What each adversary does best",
-        columns=_COLUMNS,
-        rows=tuple((each["attacker"], *each["texts"]) for each in plain["measured"] if each["main"]),
-        words=2,
-    )
-    figures = Table(
-        title="All figures",
-        columns=("attack", *_COLUMNS[1:]),
-        rows=tuple((each["attack"], *each["texts"]) for each in plain["measured"]),
-    )
+    best = tuple((each["attacker"], *each["texts"]) for each in plain["measured"] if each["main"])
+    every = tuple((each["attack"], *each["texts"]) for each in plain["measured"])
+    summary = Table(title="What each adversary does best", columns=("attacker", *_COLUMNS), rows=best, words=2)
+    figures = Table(title="All figures", columns=("attack", *_COLUMNS), rows=every)
     return Page.of_result(
         kind="attack",
         title=f"What adversaries learn of {scenario.title}",

@@ -68,8 +68,7 @@ class Listener:
         from_server_metres = np.hypot(places_metres[:, 0], places_metres[:, 1])
         beside = int(from_server_metres.argmax())
         outwards = places_metres[beside] / from_server_metres[beside] if from_server_metres[beside] else np.eye(2)[0]
-        place_metres = places_metres[beside] + privacy.eavesdropper_distance_metres * outwards
-        return replace(cls.at(scenario, places_metres, place_metres), beside_worker=beside)
+        return cls.at(scenario, places_metres, places_metres[beside] + privacy.eavesdropper_distance_metres * outwards)
 
     @classmethod
     def at(cls, scenario: Scenario, places_metres: Doubles, place_metres: Doubles) -> Self:
@@ -144,27 +143,20 @@ class Arrival:
 
     slots: range  # their numbers
     draws: SlotDraws
-    weights: torch.Tensor  # complex gains of what workers hold, in units of the noise, before those of the air
     gains: SeatGains | None  # of an imperfect air; None where it is ideal
-    filters: torch.Tensor | None  # that whiten what workers add; None where they add nothing
+    weights: torch.Tensor  # complex gains of what workers hold, in units of the noise, before those of the air
+    filters: torch.Tensor | None = None  # that whiten what workers add; None where they add nothing
     heard_watts: Doubles  # power of each scheduled worker over that of the noise; slots x scheduled
 
     def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield seats, and the complex weights with which they arrive; slots x seats x pieces, or x 1."""
-        return _by_seats(self.weights, self.gains, self.filters)
-
-
-def _by_seats(
-    weights: torch.Tensor, gains: SeatGains | None, filters: torch.Tensor | None = None
-) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yield some seats at a time, and their weights (slots x scheduled) with gains and behind filters."""
-    for seats in [slice(0, weights.shape[1])] if gains is None else gains.parts:
-        turned = weights[:, seats, None]
-        if gains is not None:
-            turned = turned * gains.of(seats).to(turned.device)
-        if filters is not None:
-            turned = turned_by(filters.to(turned.device), turned)
-        yield seats, turned
+        for seats in [slice(0, self.weights.shape[1])] if self.gains is None else self.gains.parts:
+            turned = self.weights[:, seats, None]
+            if self.gains is not None:
+                turned = turned * self.gains.of(seats).to(turned.device)
+            if self.filters is not None:
+                turned = turned_by(self.filters.to(turned.device), turned)
+            yield seats, turned
 
 
 def arrivals(setting: AirSetting, listener: Listener, every: range, speed: Speed | None = None) -> Iterator[Arrival]:
@@ -181,22 +173,30 @@ def arrivals(setting: AirSetting, listener: Listener, every: range, speed: Speed
             source = slot_words(streams, "eavesdropper-fading")
             fading = draw_fading(scenario.radio, numbers, scheduled.shape[1], source).numpy()
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
-        turn, filters = np.exp(1j * phase_radians), None
-        if masking is None:
-            heard_watts = power_gain * draws.power_watts / listener.noise_watts
-            weights = torch.from_numpy(np.sqrt(heard_watts) * turn).to(device)
-            if drawn.gains is not None:
-                heard_watts = heard_watts * drawn.gains.peaks.numpy()
-        else:
+        heard_watts, turn = power_gain * draws.power_watts / listener.noise_watts, np.exp(1j * phase_radians)
+        weights = torch.from_numpy(np.sqrt(heard_watts) * turn).to(device)
+        if masking is None and drawn.gains is not None:
+            heard_watts = heard_watts * drawn.gains.peaks.numpy()
+        arrival = Arrival(slots=numbers, draws=draws, gains=drawn.gains, weights=weights, heard_watts=heard_watts)
+        if masking is not None:
             per_sent = torch.from_numpy(np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn)
-            added, filters = _weigh_added(masking, drawn, per_sent)
-            weights = added.to(device)
-            white = [turned.abs().square().mean(dim=2) for _, turned in _by_seats(weights, drawn.gains, filters)]
-            heard_watts = torch.cat(white, dim=1).cpu().numpy()
-        of_air = drawn.gains
-        yield Arrival(
-            slots=numbers, draws=draws, weights=weights, gains=of_air, filters=filters, heard_watts=heard_watts
-        )
+            arrival = _with_added(masking, drawn, replace(arrival, weights=per_sent), device)
+        yield arrival
+
+
+def _with_added(masking: Masking, drawn: SlotTensors, sent: Arrival, device: torch.device) -> Arrival:
+    """Return how workers arrive that add noise and masks, where the weights of ``sent`` are of what the server gets."""
+    planned = drawn.planned_ratios
+    assert planned is not None
+    # What a worker sends more softly than planned it sends with softer noise and masks.
+    added = replace(sent, weights=sent.weights * (drawn.ratios / planned).nan_to_num(nan=0.0))
+    noise = OverheardNoise(masking, added.weights.shape[1])
+    for seats, turned in added:
+        noise.add(turned, drawn.ratios[:, seats] > 0.0)
+    weights = added.weights * drawn.power_scale_watts[:, None].sqrt() * planned
+    white = replace(sent, weights=weights.to(device), filters=noise.filters())
+    heard_watts = torch.cat([turned.abs().square().mean(dim=2) for _, turned in white], dim=1)
+    return replace(white, heard_watts=heard_watts.cpu().numpy())
 
 
 def overhear_chapters(
@@ -232,21 +232,6 @@ def unrounded(scenario: Scenario) -> Scenario:
         return scenario
     workers = replace(scenario.workers, bits=0, bits_range=0.0)
     return replace(scenario, workers=workers, air=replace(scenario.air, dac_bits=0))
-
-
-def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the weights of what workers hold (slots x scheduled), and the filters that whiten what they add to it.
-
-    ``per_sent`` are gains of what the server should receive.
-    """
-    planned = drawn.planned_ratios
-    assert planned is not None
-    # What a worker sends more softly than planned it sends with softer noise and masks.
-    added = per_sent * (drawn.ratios / planned).nan_to_num(nan=0.0)
-    noise = OverheardNoise(masking, added.shape[1])
-    for seats, turned in _by_seats(added, drawn.gains):
-        noise.add(turned, drawn.ratios[:, seats] > 0.0)
-    return added * drawn.power_scale_watts[:, None].sqrt() * planned, noise.filters()
 
 
 def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:

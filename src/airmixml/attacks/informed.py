@@ -27,12 +27,12 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.measured import FALSE_POSITIVES, Findings, Measured, counted
-from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Outcome, Target, not_overheard
+from airmixml.attacks.sample_symbols import Samples
+from airmixml.attacks.target import Outcome, Target, fits, not_overheard
 from airmixml.attacks.watched import Heard, Round, ServerView
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.workers import Holdings, within_declared
+from airmixml.workers import within_declared
 from airmixml.workers.moments import Moments
 from airmixml.workers.signal import payload_of
 
@@ -163,20 +163,19 @@ class Candidates:
             holders=None,
         )
         public = generator.permutation(len(data.test_inputs))[:_PANEL]
-        self._public = data.train_samples + public
+        of_rows = population.holdings is None and len(public) >= _DECOYS
+        self._public = data.train_samples + public if of_rows else None
         self._signal, self._rounds = view.signal, view.rounds
-        held, count = population.sample_index, len(population.sample_index)
+        held, count, holdings = population.sample_index, len(population.sample_index), population.holdings
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
-        self.targets: dict[str, Targets] = {}
+        self._every = np.arange(len(inputs) if holdings is None else len(holdings.rows))
+        self.targets = {
+            "worker": self._among(alone(workers, count), held[workers]),
+            "row" if holdings is None else "person": self._among(alone(items, int(held.max()) + 1)[held], items),
+        }
         self._rows: tuple[Integers, Doubles] | None = None
-        if population.holdings is None:
-            self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
-            self.targets["row"] = self._among_rows(_holders(held, items), items)
-        else:
-            holdings = population.holdings
-            self.targets["worker"] = self._among_people(alone(workers, count), held[workers], holdings)
-            self.targets["person"] = self._among_people(_holders(held, items), items, holdings)
+        if holdings is not None:
             codes = self.data.label_code.coded(self.data.train_labels)
             as_moments = replace(self._workers, sends="moments")
             sums = payload_of(as_moments, self.data.train_inputs, codes, holdings)
@@ -206,32 +205,17 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), each)
         if of_round is not None:
             return of_round.gram(inputs, labels, sums)
-        inner = InnerProducts(self._signal, self.data.label_code, torch.device("cpu"))
-        samples = inner.prepare(inputs, labels)
-        exact = Samples(inputs=samples.inputs.double(), codes=samples.codes.double())
-        return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
+        samples = Samples.of(self._signal, self.data.label_code, torch.device("cpu"), inputs, labels)
+        exact = replace(samples, inputs=samples.inputs.double(), codes=samples.codes.double())
+        return np.asarray(sums @ exact.times(exact).numpy() @ sums.T)
 
-    def _among_rows(self, member: Integers, rows: Integers) -> Targets:
-        """Decoys are public samples; where there are few, others of the pool too."""
-        pool = np.arange(len(self.data.train_inputs))
-        enough = len(self._public) >= _DECOYS
-        return self._among(member, rows, lambda row: self._public if enough else pool[pool != row])
-
-    def _among_people(self, member: Integers, people: Integers, holdings: Holdings) -> Targets:
-        """Decoys are what other people hold."""
-        every = np.arange(len(holdings.rows))
-        return self._among(member, people, lambda person: every[every != person])
-
-    def _among(self, member: Integers, right: Integers, others: Callable[[int], Integers]) -> Targets:
-        """Draw decoys for each target from the others that it has."""
-        most, choice = min(_DECOYS, len(others(int(right[0])))), self._generator.choice
-        found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
+    def _among(self, member: Integers, right: Integers) -> Targets:
+        """Draw decoys for each target: public samples, or where these are few, and for people, any others."""
+        found = []
+        for one in right.tolist():
+            others = self._every[self._every != one] if self._public is None else self._public
+            found.append([*self._generator.choice(others, min(_DECOYS, len(others)), replace=False), one])
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
-
-
-def _holders(held: Integers, items: Integers) -> Integers:
-    """Return which of the items each worker holds, -1 for none; shape workers."""
-    return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
 def play(heard: Doubles, trials: int, generator: np.random.Generator) -> tuple[float, float, float]:
@@ -257,11 +241,8 @@ class InformedAttack:
     adversary: str
     about: str
     precision: Precision
-    overhears: bool = False  # whether it receives signals of its own
+    refusal: Callable[[Scenario], str] = fits
     findings: ClassVar[type[InformedFindings]] = InformedFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return not_overheard(scenario) if self.overhears else ""
 
     def run(self, target: Target) -> Outcome:
         """Attack; only the schedule, the gains and the noise of the run count, not what it drew of the noise."""
@@ -269,51 +250,41 @@ class InformedAttack:
         progress(name, 0, 1)
         view, generator = target.view, Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
         candidates = Candidates(view, generator)
-        speed = target.context.speed
-        found = {
-            whom: self._find(view, candidates, each, generator, speed) for whom, each in candidates.targets.items()
-        }
+        found = {}
+        for whom, some in candidates.targets.items():
+            precisions = precisions_of(view, self.precision, some.member, len(some), target.context.speed).T
+            played = (
+                play(candidates.products(numbers, heard), _TRIALS, generator)
+                for numbers, heard in zip(some.candidates, precisions, strict=True)
+            )
+            named, hits, mu = zip(*played, strict=True)
+            found[whom] = Informed(
+                attacked=len(some),
+                trials=_TRIALS * len(some),
+                copies=int(some.copies.max()),
+                candidates=some.candidates.shape[1],
+                named=float(np.mean(named)),
+                hits=float(np.mean(hits)),
+                mu_median=float(np.median(mu)),
+                mu_largest=max(mu),
+            )
         progress(name, 1, 1)
         return Outcome(findings=InformedFindings(**found))
 
-    def _find(
-        self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
-    ) -> Informed:
-        """Return how often targets of one kind are found."""
-        precisions = precisions_of(view, self.precision, some.member, len(some), speed).T
-        played = (
-            play(candidates.products(numbers, heard), _TRIALS, generator)
-            for numbers, heard in zip(some.candidates, precisions, strict=True)
-        )
-        named, hits, mu = zip(*played, strict=True)
-        return Informed(
-            attacked=len(some),
-            trials=_TRIALS * len(some),
-            copies=int(some.copies.max()),
-            candidates=some.candidates.shape[1],
-            named=float(np.mean(named)),
-            hits=float(np.mean(hits)),
-            mu_median=float(np.median(mu)),
-            mu_largest=max(mu),
-        )
 
-
-class InformedRelease(InformedAttack):
-    """The same of mixtures without a schedule, which are the server's where all workers send in each slot."""
-
-    def refusal(self, scenario: Scenario) -> str:
-        return "" if scenario.all_send else "who sent is hidden; release attacks without a schedule"
+def _hidden(scenario: Scenario) -> str:
+    return "" if scenario.all_send else "who sent is hidden; release attacks without a schedule"
 
 
 SERVER: Final = InformedAttack(
     "server", "the likeliest of 51 samples for a worker, a row or a person, all others known", server_precision
 )
-RELEASE: Final = InformedRelease(
-    "release", "the same without a schedule, where all workers send in each slot", server_precision
+RELEASE: Final = InformedAttack(
+    "release", "the same without a schedule, where all workers send in each slot", server_precision, _hidden
 )
 EAVESDROPPER: Final = InformedAttack(
-    *("eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision),
-    overhears=True,
+    *("eavesdropper", "the same by a listener who knows the schedule and all phases"),
+    *(listener_precision, not_overheard),
 )
 EVERYONE: Final = InformedAttack(
     "everyone", "the same by an adversary who receives each worker separately, without noise", isolated_precision

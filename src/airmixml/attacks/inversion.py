@@ -161,9 +161,8 @@ class InversionAttack:
 
     def refusal(self, scenario: Scenario) -> str:
         if scenario.workers.several_rows:
-            return no_sample(scenario.workers)
-        rounds = scenario.learner.rounds or scenario.workers.sends == "gradients"
-        return "" if rounds else "no gradients are sent"
+            return no_sample(scenario)
+        return "" if scenario.has_rounds else "no gradients are sent"
 
     def run(self, target: Target) -> Outcome:
         view, context = target.view, target.context

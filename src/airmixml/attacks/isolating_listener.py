@@ -14,6 +14,8 @@ sample, and the likeliest of many samples held names the worker's.
 """
 
 import math
+from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -25,8 +27,8 @@ from scipy.sparse.linalg import cg
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, candidates_of, pictures_of
-from airmixml.attacks.measured import Scores, identified, link
-from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
+from airmixml.attacks.measured import Identified, Linkage, Scores
+from airmixml.attacks.sample_symbols import Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample
 from airmixml.attacks.watched import Heard, ServerView
 from airmixml.errors import PrivacyError
@@ -111,20 +113,15 @@ def _inverse_of_patterns(scenario: Scenario, masking: Masking, patterns: list[tu
             vectors = np.zeros((count, len(some)))
             for column, number in enumerate(some):
                 vectors[patterns[number][0], column] = patterns[number][1]
-            found[some] = inverse_form(masking, honest, vectors)
+            found[some] = (vectors * inverse_times(masking, honest, vectors)).sum(axis=0)
     return found
 
 
-def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
-    """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns."""
-    return np.asarray((vectors * inverse_times(masking, honest, vectors)).sum(axis=0))
-
-
 def inverse_times(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
-    """Return S^-1 x for such vectors, the best filters for what workers send with them; seats x columns.
+    """Return S^-1 x, the best filters for what workers send with x; both are seats x columns.
 
-    1 is an eigenvector of S with eigenvalue s^2. What of x is left beside it has eigenvalues of about e^2 k alone, and
-    conjugate gradients solve for it in a few steps.
+    Vectors are 0 where a seat is not honest. 1 is an eigenvector of S with eigenvalue s^2. What of x is left beside it
+    has eigenvalues of about e^2 k alone, and conjugate gradients solve for it in a few steps.
     """
     if masking.graph is None:
         return vectors / masking.own_watts
@@ -148,34 +145,24 @@ def inverse_times(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles)
     return found
 
 
-class _Heard:
-    """What is heard of one worker after the other."""
+def _each_alone(view: ServerView, workers: Integers) -> Iterator[tuple[torch.Tensor, float]]:
+    """Yield what is heard of one worker after the other, in units of what it holds (1 x symbols), and its variance."""
+    scenario, device = view.scenario, view.received.device
+    sender = make_sender(unrounded(scenario), view.dataset, device)
+    noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
+    precision = isolated_precision(view, alone(workers, scenario.workers.count), len(workers))
+    index, whole = torch.from_numpy(view.held_index[workers]).to(device), torch.ones((1, 1), dtype=torch.float64)
+    for place, variance in enumerate((1.0 / np.maximum(precision, _LEAST_PRECISION)).tolist()):
+        sent = sender.weighted_sum(index[None, place, None], whole.to(device)).float()
+        normals = torch.from_numpy(noise.standard_normal(sent.shape, dtype=np.float32)).to(device)
+        yield sent + math.sqrt(variance) * normals, variance
 
-    def __init__(self, view: ServerView, workers: Integers) -> None:
-        scenario, dataset = view.scenario, view.dataset
-        self.device, self._view, self._workers = view.received.device, view, workers
-        self._sender = make_sender(unrounded(scenario), dataset, self.device)
-        self._noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
-        precision = isolated_precision(view, alone(workers, scenario.workers.count), len(workers))
-        self.variance = 1.0 / np.maximum(precision, _LEAST_PRECISION)
-        self.signal = view.signal
-        self.inner = InnerProducts(self.signal, dataset.label_code, self.device)
 
-    def hear(self, number: int) -> torch.Tensor:
-        """Return what is heard of a worker, in units of what it holds; 1 x symbols. To be asked in order."""
-        index = torch.from_numpy(self._view.held_index[self._workers[[number]]][None]).to(self.device)
-        sent = self._sender.weighted_sum(index, torch.ones((1, 1), dtype=torch.float64, device=self.device)).float()
-        normals = torch.from_numpy(self._noise.standard_normal(sent.shape, dtype=np.float32)).to(self.device)
-        heard: torch.Tensor = sent + float(np.sqrt(self.variance[number])) * normals
-        return heard
-
-    def log_ratios(self, number: int, heard: torch.Tensor, some: Samples) -> Doubles:
-        """Return the logarithms of samples' likelihood ratios; shape samples."""
-        symbols, found = Symbols(heard, self.signal), []
-        for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE):
-            part = some.some(rows)
-            found.append(symbols.times(part)[:, 0].double() - self.inner.energy(part).double() / 2.0)
-        return torch.cat(found).cpu().numpy() / max(float(self.variance[number]), _LEAST_VARIANCE)
+def _log_ratios(heard: Symbols, variance: float, some: Samples) -> Doubles:
+    """Return the logarithms of samples' likelihood ratios; shape samples."""
+    parts = [some.some(rows) for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE)]
+    found = [heard.times(part)[:, 0].double() - part.energy.double() / 2.0 for part in parts]
+    return torch.cat(found).cpu().numpy() / max(variance, _LEAST_VARIANCE)
 
 
 class EveryoneAttack:
@@ -184,38 +171,37 @@ class EveryoneAttack:
     adversary: ClassVar[str] = "everyone"
     about: ClassVar[str] = "likelihood ratios of what one worker sends, heard by itself, all other samples known"
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers)
+    refusal = staticmethod(no_sample)
 
     def run(self, target: Target) -> Outcome:
         """Attack; examples are what is heard of the workers who hold them, decoded."""
         progress, view, held = target.context.progress, target.view, target.held
-        sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
+        sent, signal, held_index, everyone = view.dataset, view.signal, view.held_index, np.unique(view.held_index)
         (workers, _), few = target.some_workers(_WORKERS_HEARD, _CHAPTER), len(target.examples)
         public = PublicSamples.of(sent, everyone, _DECOYS)
-        heard_of = _Heard(view, workers)
-        decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
+        samples = partial(Samples.of, signal, sent.label_code, view.received.device)
+        decoys = samples(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
         known = np.union1d(target.examples, candidates_of(everyone, target.scenario.seed, _CANDIDATES))
-        candidates = heard_of.inner.prepare(sent.train_inputs[known], sent.train_labels[known])
-        own = heard_of.inner.prepare(sent.train_inputs[held_index[workers]], sent.train_labels[held_index[workers]])
-        layout = Moments(heard_of.signal) if heard_of.signal.moments else Layout(heard_of.signal)
+        candidates, own = (
+            samples(sent.train_inputs[rows], sent.train_labels[rows]) for rows in (known, held_index[workers])
+        )
+        layout = Moments(signal) if signal.moments else Layout(signal)
         held_scores, decoy_scores, named, seen = list[float](), [], [], []
-        for number in range(len(workers)):
+        for number, (heard, variance) in enumerate(_each_alone(view, workers)):
             progress(self.adversary, number, len(workers))
-            heard = heard_of.hear(number)
+            log_ratios = partial(_log_ratios, Symbols(heard, signal), variance)
             mine = decoys.some(slice(number, None, len(workers)))
-            held_scores += heard_of.log_ratios(number, heard, own.some(slice(number, number + 1))).tolist()
+            held_scores += log_ratios(own.some(slice(number, number + 1))).tolist()
             if len(mine):
-                decoy_scores.append(heard_of.log_ratios(number, heard, mine))
+                decoy_scores.append(log_ratios(mine))
             if number < few:
-                named.append(known[heard_of.log_ratios(number, heard, candidates).argmax()])
+                named.append(known[log_ratios(candidates).argmax()])
                 seen.append(layout.read(heard)[0])
         progress(self.adversary, len(workers), len(workers))
         scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
         findings = ListenerFindings(
-            linkage=link(scores, "likelihood"),
-            clearest_slots=identified(np.array(named), target.examples, len(known)),
+            linkage=Linkage.of(scores, "likelihood"),
+            clearest_slots=Identified.of(np.array(named), target.examples, len(known)),
             image_shape=held.image_shape,
             decoys_alike=public.alike,
         )

@@ -19,6 +19,7 @@ add up; where a worker has one amplitude in all slots, they add up for each leve
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Self
 
@@ -27,16 +28,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.measured import Scores
-from airmixml.attacks.sample_symbols import (
-    NUMBERS_AT_ONCE,
-    InnerProducts,
-    Layout,
-    Moments,
-    Samples,
-    Symbols,
-    blocks_of,
-    times,
-)
+from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, Layout, Moments, Samples, Symbols, blocks_of, times
 from airmixml.attacks.watched import ServerView
 from airmixml.data import LabelCode
 from airmixml.scenario import Speed
@@ -73,6 +65,21 @@ class Amplitudes:
             shares=tuple(len(part) / len(sent) for part in parts),
             alike=alike or len(parts) == 1,
         )
+
+    def log_ratios(self, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        """Return ``log_ratios`` of each level for a worker that sends with probability p; levels x their shape."""
+        found = torch.stack([log_ratios(b, c, level) for level in self.levels])
+        p = self.taking_part
+        if p >= 1.0:
+            return found
+        found += math.log(p) if p else -math.inf
+        return torch.logaddexp(found, found.new_tensor(math.log1p(-p)))
+
+    def averaged(self, by_level: torch.Tensor) -> torch.Tensor:
+        """Return logarithms of ratios averaged over the levels, their first axis."""
+        shares = torch.tensor(self.shares, dtype=by_level.dtype, device=by_level.device).log()
+        found: torch.Tensor = torch.logsumexp(by_level + shares.reshape(-1, *[1] * (by_level.dim() - 1)), dim=0)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -218,10 +225,11 @@ class ProductBackground:
     ) -> None:
         """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
-        self._inner, self._symbols = InnerProducts(signal, label_code, self.device), Symbols(received.symbols, signal)
+        self.prepare = partial(Samples.of, signal, label_code, self.device)
+        self._symbols = Symbols(received.symbols, signal)
         self._centred = not received.symbols.is_complex()
         self._public = self.prepare(inputs, labels)
-        kernel = self._inner.between(self._public, self._public)
+        kernel = self._public.times(self._public)
         self._means: torch.Tensor | float = kernel.mean(dim=0) if self._centred else 0.0
         self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
         centred = self._about_mean(kernel)
@@ -235,9 +243,6 @@ class ProductBackground:
         self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
         self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
-    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
-        return self._inner.prepare(inputs, labels)
-
     def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
         parts = [
             self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
@@ -246,11 +251,11 @@ class ProductBackground:
         return b, c
 
     def _products(self, some: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        kernel = self._inner.between(some, self._public)
+        kernel = some.times(self._public)
         about = self._about_mean(kernel)
         heard = self._heard_about_mean(self._symbols.times(some, slots), kernel, slots)
         b = heard - times(about, self._solved[:, slots])
-        own = self._inner.energy(some)
+        own = some.energy
         if self._centred:
             own = own - 2.0 * kernel.mean(dim=1) + self._mean
         c = own - (about @ self._half.T).square().sum(dim=1)
@@ -280,23 +285,6 @@ def log_ratios(b: torch.Tensor, c: torch.Tensor, level: float) -> torch.Tensor:
     return found
 
 
-def log_ratios_by_level(b: torch.Tensor, c: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
-    """Return the same for a worker that sends with probability p; levels x the shape of b and c."""
-    found = torch.stack([log_ratios(b, c, level) for level in amplitudes.levels])
-    p = amplitudes.taking_part
-    if p >= 1.0:
-        return found
-    found += math.log(p) if p else -math.inf
-    return torch.logaddexp(found, found.new_tensor(math.log1p(-p)))
-
-
-def averaged(by_level: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
-    """Return logarithms of ratios averaged over the levels, their first axis."""
-    shares = torch.tensor(amplitudes.shares, dtype=by_level.dtype, device=by_level.device).log()
-    found: torch.Tensor = torch.logsumexp(by_level + shares.reshape(-1, *[1] * (by_level.dim() - 1)), dim=0)
-    return found
-
-
 def score(
     background: Background, held: Any, decoys: Any, amplitudes: Amplitudes, numbers_at_once: int = NUMBERS_AT_ONCE
 ) -> Scores:
@@ -313,7 +301,7 @@ def score(
         b, c = products[1]
         noisier = (b.abs().square() / c.clamp_min(1e-30)).mean(dim=0).clamp_min(1.0)
         for total, (b, c) in zip(totals, products, strict=True):
-            by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)
-            total.add_((by_level if amplitudes.alike else averaged(by_level, amplitudes)[None]).double().sum(dim=2))
-    found = [averaged(total, amplitudes) if amplitudes.alike else total[0] for total in totals]
+            by_level = amplitudes.log_ratios(b / noisier, c / noisier)
+            total.add_((by_level if amplitudes.alike else amplitudes.averaged(by_level)[None]).double().sum(dim=2))
+    found = [amplitudes.averaged(total) if amplitudes.alike else total[0] for total in totals]
     return Scores(held=found[0].cpu().numpy(), decoys=found[1].cpu().numpy())

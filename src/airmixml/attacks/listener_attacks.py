@@ -6,40 +6,20 @@ components; whitening by their second moments leaves of one sample what points n
 purest slots, those that look least like the mean of all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import normalize
 
 from airmixml.arrays import ImageShape, Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
-from airmixml.attacks.likelihood import (
-    Background,
-    Received,
-    averaged,
-    background_of,
-    hear_release,
-    log_ratios_by_level,
-    score,
-)
-from airmixml.attacks.measured import (
-    FALSE_POSITIVES,
-    Findings,
-    Identified,
-    Linkage,
-    Measured,
-    Scores,
-    better_of,
-    count_loudest,
-    counted,
-    detected,
-    identified,
-    link,
-    told_apart,
-)
+from airmixml.attacks.likelihood import Background, Received, background_of, hear_release, score
+from airmixml.attacks.measured import Findings, Identified, Linkage, Measured, Scores
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample, not_overheard
 from airmixml.attacks.watched import ServerView
@@ -50,12 +30,6 @@ from airmixml.workers import input_range
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
 _LEAST_SHARE: Final = 1e-3
-
-
-def _named(what: str, found: Identified, guessing: float) -> Measured:
-    shown = f"{found.identified:,} of {found.looked_at:,}"
-    how: dict[str, Any] = {"shown": shown, "p_value": found.p_value, "of": "", "identifies": True}
-    return counted(what, found.identified / found.looked_at, found.looked_at, guessing, **how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +46,14 @@ class ListenerFindings(Findings):
     decoys_alike: bool = True  # whether samples that nobody holds are drawn like those that are held
 
     def measured(self) -> list[Measured]:
-        linkage, held = self.linkage, self.linkage.private_candidates
-        auc = told_apart(linkage.auc, linkage.auc_chance_deviation, _METHODS, alike=self.decoys_alike)
-        known = held, linkage.public_candidates, FALSE_POSITIVES, _METHODS
+        held = self.linkage.private_candidates
         named = {
             "names the sample in a slot": (self.clearest_slots, 1.0 / held),
             "names its neighbour": (self.beside, 1.0 / held),
             "picks strongest workers": (self.loudest, self.loudest.looked_at / held if self.loudest else 0.0),
         }
-        found = [_named(what, each, guess) for what, (each, guess) in named.items() if each and each.looked_at]
-        return [auc, detected(linkage.hit_rate, *known, alike=self.decoys_alike), *found]
+        found = [each.measured(what, guess) for what, (each, guess) in named.items() if each and each.looked_at]
+        return [*self.linkage.measured(_METHODS, alike=self.decoys_alike), *found]
 
 
 _EXAMPLES: Final = 10
@@ -131,8 +103,7 @@ def _likeliest(
     named, labels = np.zeros(len(mixtures), dtype=np.int64), sent.train_labels[everyone]
     for slot in np.unique(mixtures // received.classes).tolist():
         b, c = background.products(every, slice(slot, slot + 1))
-        amplitudes = received.amplitudes
-        found = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0].cpu().numpy()
+        found = received.amplitudes.averaged(received.amplitudes.log_ratios(b, c))[:, 0].cpu().numpy()
         for place in np.flatnonzero(mixtures // received.classes == slot):
             among = labels == mixtures[place] % received.classes if received.classes > 1 else True
             named[place] = everyone[np.where(among, found, -np.inf).argmax()]
@@ -146,14 +117,11 @@ class ListenerAttack:
     adversary: str
     about: str
     hear: Callable[[ServerView, Speed], Received]
-    overhears: bool = False  # whether it receives signals of its own
+    refusal: Callable[[Scenario], str] = no_sample
     slots_compared: int = 100_000
     candidates: int = 2_000
     pairs_compared: int = 1 << 27  # of candidates and slots, where that is more
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers) or (not_overheard(scenario) if self.overhears else "")
 
     def run(self, target: Target) -> Outcome:
         """Attack what the adversary received; who sent what serves to judge what was found.
@@ -193,17 +161,20 @@ class ListenerAttack:
         decoys, whitening = torch.from_numpy(public.decoys[: self.candidates]).to(device), whitening_of(common)
 
         def named(rows: Integers) -> Identified:
-            by_neighbour = everyone[nearest_sample(mixtures[rows], inputs_of(everyone), whitening)]
-            names = _likeliest(background, received, sent, everyone, rows), by_neighbour
-            return better_of(*(identified(each, dominating[rows], len(everyone)) for each in names))
+            correlations = _correlations(mixtures[rows], inputs_of(everyone), whitening)
+            nearest = torch.cat([each.argmax(dim=1) for each in correlations]).cpu().numpy()
+            names = _likeliest(background, received, sent, everyone, rows), everyone[nearest]
+            first, second = (Identified.of(each, dominating[rows], len(everyone)) for each in names)
+            return first.or_better(second)
 
         few = candidates_of(everyone, seed, self.candidates)
         neighbours = score_neighbours(chosen, inputs_of(few), decoys, whitening)
+        linkages = Linkage.of(scores, "likelihood"), Linkage.of(neighbours, "likeness")
         findings = ListenerFindings(
-            linkage=max(link(scores, "likelihood"), link(neighbours, "likeness"), key=lambda each: each.auc),
+            linkage=max(linkages, key=lambda each: each.auc),
             clearest_slots=named(clearest),
             beside=None if received.beside is None else named(np.flatnonzero(strongest == received.beside)),
-            loudest=count_loudest(scores.held, by_sample[candidates], _EXAMPLES),
+            loudest=Identified.of_loudest(scores.held, by_sample[candidates], _EXAMPLES),
             image_shape=target.held.image_shape,
             decoys_alike=public.alike,
         )
@@ -222,16 +193,10 @@ def _in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (mixtures.real, mixtures.imag) if mixtures.is_complex() else (mixtures,)
 
 
-def _unit_length(rows: torch.Tensor) -> torch.Tensor:
-    """Return rows scaled to length 1, rows of zeros as they are; same shape, real or complex."""
-    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return rows / lengths.clamp_min(1e-30)
-
-
 def _whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
     """Return the mixtures whitened and scaled to length 1; slots x directions, real or complex."""
     parts = [part @ whitening for part in _in_parts(mixtures)]
-    return _unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
+    return normalize(torch.complex(*parts) if mixtures.is_complex() else parts[0], eps=_TINY)
 
 
 def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
@@ -243,7 +208,7 @@ def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
     """
     symbols = mixtures.shape[1]
     moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
-    for part in _in_parts(_unit_length(mixtures)):
+    for part in _in_parts(normalize(mixtures, eps=_TINY)):
         moments += (part.T @ part).double()
     power: torch.Tensor
     power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
@@ -264,27 +229,19 @@ def score_neighbours(
     Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
     Mixtures are slots x d, real or complex; candidates are samples x d, and the whitening d x directions.
     """
-    candidates = _whiten(torch.cat([held, decoys]).to(mixtures.real.dtype), whitening)
-    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
-    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
-        best = torch.maximum(best, _correlations(mixtures[some], whitening, candidates).amax(dim=0))
-    scores = best.double().cpu().numpy()
+    every = _correlations(mixtures, torch.cat([held, decoys]), whitening, numbers_at_once)
+    scores = reduce(torch.maximum, (each.amax(dim=0) for each in every)).double().cpu().numpy()
     return Scores(held=scores[: len(held)], decoys=scores[len(held) :])
 
 
-def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
-    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
-    theirs = _whiten(samples, whitening)
-    found = [
-        _correlations(mixtures[some], whitening, theirs).argmax(dim=1) for some in blocks_of(len(mixtures), len(theirs))
-    ]
-    return np.asarray(torch.cat(found).cpu().numpy())
-
-
-def _correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
-    products = [part @ candidates.T for part in _in_parts(_whiten(mixtures, whitening))]
-    return torch.hypot(*products) if len(products) == 2 else products[0]
+def _correlations(
+    mixtures: torch.Tensor, candidates: torch.Tensor, whitening: torch.Tensor, numbers_at_once: int = NUMBERS_AT_ONCE
+) -> Iterator[torch.Tensor]:
+    """Yield correlations of some mixtures with all candidates, both whitened, at the best phase; slots x candidates."""
+    theirs = _whiten(candidates.to(mixtures.real.dtype), whitening)
+    for some in blocks_of(len(mixtures), len(theirs), numbers_at_once):
+        products = [part @ theirs.T for part in _in_parts(_whiten(mixtures[some], whitening))]
+        yield torch.hypot(*products) if len(products) == 2 else products[0]
 
 
 def _promise(received: Received) -> torch.Tensor:
@@ -293,7 +250,7 @@ def _promise(received: Received) -> torch.Tensor:
     A mixture of many is like the mean in some scale; one sample alone is not.
     """
     mixtures = received.mixtures
-    mean: torch.Tensor = _unit_length(mixtures.mean(dim=0, keepdim=True))[0]
+    mean: torch.Tensor = normalize(mixtures.mean(dim=0, keepdim=True), eps=_TINY)[0]
     away: torch.Tensor = mixtures.abs().square().sum(dim=1) - (mixtures @ mean.conj()).abs().square()
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
 
@@ -318,5 +275,6 @@ RELEASE: Final = ListenerAttack(
     "release", "likelihood ratios and nearest neighbours of known samples, given the mixtures", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
-    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear, overhears=True
+    *("eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear),
+    refusal=lambda scenario: no_sample(scenario) or not_overheard(scenario),
 )

@@ -24,12 +24,10 @@ from scipy.stats import binom, hypergeom, norm, rankdata
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
-from airmixml.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
-LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
 EXPOSED: Final = 0.5
@@ -103,40 +101,6 @@ def counted(what: str, rate: float, trials: int, guessing: float, **more: Any) -
     return Measured(what=what, rate=rate, trials=trials, guessing=guessing, **how)
 
 
-def told_apart(auc: float, deviation: float, methods: int, *, alike: bool) -> Measured:
-    """Return the probability that a sample that took part scores above one that did not, by the best of some methods.
-
-    ``alike``: both are drawn alike (one random split), so that without a leak their order is random.
-    """
-    nobody = 0.5 if alike else 0.5 + _OTHER_SAMPLES_AUC
-    return Measured(
-        what="tells who took part (AUC)",
-        rate=auc,
-        guessing=0.5,
-        p_value=min(1.0, methods * float(norm.sf((auc - nobody) / deviation))),
-        shown=f"{auc:.2f}",
-        deviation=deviation,
-        of="row" if alike else "",
-    )
-
-
-def detected(rate: float, held: int, decoys: int, alarms: float, methods: int, *, alike: bool) -> Measured:
-    """Return the share of held samples that score above all but so many decoys.
-
-    Were the order of all random, the first h + r of them would hold no more than r decoys with a hypergeometric
-    probability; a guess passes as often as a decoy beyond those that set the threshold.
-    """
-    passing = int(alarms * decoys)
-    guessing, found = (passing + 1) / (decoys + 1), math.floor(rate * held + 1e-9)
-    p_value = 1.0
-    if found and alike:
-        p_value = float(hypergeom.cdf(passing, held + decoys, decoys, found + passing))
-    elif found:
-        p_value = tail(rate, held, guessing + _OTHER_SAMPLES_DETECTED)
-    # No epsilon limits it as a count: few decoys set a threshold that is itself by chance.
-    return counted("detects who took part", rate, held, guessing, of="", p_value=min(1.0, methods * p_value))
-
-
 def beyond_chance(figures: Collection[Measured]) -> float:
     """Return the largest p-value that counts as found among all figures of a setting (Holm); -1 where none does."""
     found = -1.0
@@ -172,12 +136,6 @@ class Findings(ABC):
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, figures: dict[str, Any]) -> Self:
-        """Return the findings that ``to_dict`` was called on."""
-        found: Self = from_plain(cls, figures)
-        return found
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlainFindings(Findings):
@@ -212,11 +170,6 @@ def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing
     return min(1.0, (1.0 + others * delta) / (1.0 + others))
 
 
-def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:
-    """Return what a claim leaves of naming which of so many equally likely samples a worker holds: a probability."""
-    return guessing_bound(epsilon, delta, adjacency, 1.0 / candidates)
-
-
 def grade_of(level: str, bound: float) -> str:
     """Return the grade: where nothing was found, only a claim that bounds naming below a half hides people.
 
@@ -244,20 +197,49 @@ class Linkage:
     public_candidates: int
     method: str  # what the candidates were scored by, "likelihood" or "likeness"
 
+    @classmethod
+    def of(cls, scores: Scores, method: str) -> Self:
+        """Judge scores of candidates that workers hold, and of decoys."""
+        members, decoys = len(scores.held), len(scores.decoys)
+        if not members or not decoys:
+            raise ScenarioError(f"{members} private and {decoys} public candidates: must be at least one of each")
+        return cls(
+            auc=area_under_curve(scores.held, scores.decoys),
+            auc_chance_deviation=float(np.sqrt((members + decoys + 1) / (12.0 * members * decoys))),
+            hit_rate=hit_rate(scores.held, scores.decoys, FALSE_POSITIVES),
+            private_candidates=members,
+            public_candidates=decoys,
+            method=method,
+        )
 
-def link(scores: Scores, method: str) -> Linkage:
-    """Judge scores of candidates that workers hold, and of decoys."""
-    members, decoys = len(scores.held), len(scores.decoys)
-    if not members or not decoys:
-        raise ScenarioError(f"{members} private and {decoys} public candidates: must be at least one of each")
-    return Linkage(
-        auc=area_under_curve(scores.held, scores.decoys),
-        auc_chance_deviation=float(np.sqrt((members + decoys + 1) / (12.0 * members * decoys))),
-        hit_rate=hit_rate(scores.held, scores.decoys, FALSE_POSITIVES),
-        private_candidates=members,
-        public_candidates=decoys,
-        method=method,
-    )
+    def measured(self, methods: int, *, alike: bool) -> list[Measured]:
+        """Return how often who took part scores above who did not, and who is detected, by the best of some methods.
+
+        ``alike``: both are drawn alike (one random split), so that without a leak their order is random. The first
+        h + r of all then hold no more than r decoys with a hypergeometric probability; a guess passes as often as a
+        decoy beyond those that set the threshold.
+        """
+        held, decoys = self.private_candidates, self.public_candidates
+        chance = norm.sf((self.auc - (0.5 if alike else 0.5 + _OTHER_SAMPLES_AUC)) / self.auc_chance_deviation)
+        apart = Measured(
+            what="tells who took part (AUC)",
+            rate=self.auc,
+            guessing=0.5,
+            p_value=min(1.0, methods * float(chance)),
+            shown=f"{self.auc:.2f}",
+            deviation=self.auc_chance_deviation,
+            of="row" if alike else "",
+        )
+        passing = int(FALSE_POSITIVES * decoys)
+        guessing, found = (passing + 1) / (decoys + 1), math.floor(self.hit_rate * held + 1e-9)
+        p_value = 1.0
+        if found and alike:
+            p_value = float(hypergeom.cdf(passing, held + decoys, decoys, found + passing))
+        elif found:
+            p_value = tail(self.hit_rate, held, guessing + _OTHER_SAMPLES_DETECTED)
+        # No epsilon limits it as a count: few decoys set a threshold that is itself by chance.
+        p_value = min(1.0, methods * p_value)
+        return [apart, counted("detects who took part", self.hit_rate, held, guessing, of="", p_value=p_value)]
 
 
 def area_under_curve(private_scores: Doubles, public_scores: Doubles) -> float:
@@ -282,35 +264,39 @@ class Identified:
     identified: int
     p_value: float
 
+    @classmethod
+    def of(cls, named: Integers, right: Integers, among: int) -> Self:
+        """Return how many names are right; rows of the pool each, guessed among so many."""
+        count = int((named == right).sum())
+        p_value = float(binom.sf(count - 1, len(right), 1.0 / among))
+        return cls(looked_at=len(right), identified=count, p_value=p_value)
 
-def identified(named: Integers, right: Integers, among: int) -> Identified:
-    """Return how many names are right; rows of the pool each, guessed among so many."""
-    count = int((named == right).sum())
-    p_value = float(binom.sf(count - 1, len(right), 1.0 / among))
-    return Identified(looked_at=len(right), identified=count, p_value=p_value)
+    @classmethod
+    def of_loudest(cls, scores: Doubles, strength: Doubles, most: int) -> Self:
+        """Return how many of the loudest candidates have as many first places; at most a twentieth are looked at.
 
+        The p-value is hypergeometric. Where all are equally strong nobody is loudest, and none are looked at.
+        """
+        if strength.max() <= _ALIKE * strength.min():
+            return cls(looked_at=0, identified=0, p_value=1.0)
+        count = min(most, len(scores) // _LARGEST_SHARE)
+        first, loudest = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (scores, strength))
+        found = len(first & loudest)
+        p_value = float(hypergeom.sf(found - 1, len(scores), count, count))
+        return cls(looked_at=count, identified=found, p_value=p_value)
 
-def better_of(*found: Identified) -> Identified:
-    """Return what the better of several methods identified, judged with the truth at hand.
+    def or_better(self, other: Self) -> Self:
+        """Return what the better of two methods identified, judged with the truth at hand.
 
-    Its p-value is that of the best of so many (Bonferroni).
-    """
-    best = max(found, key=lambda each: each.identified)
-    return replace(best, p_value=min(1.0, len(found) * best.p_value))
+        Its p-value is that of the best of two (Bonferroni).
+        """
+        best = other if other.identified > self.identified else self
+        return replace(best, p_value=min(1.0, 2.0 * best.p_value))
 
-
-def count_loudest(scores: Doubles, strength: Doubles, most: int) -> Identified:
-    """Return how many of the loudest candidates have as many first places; at most a twentieth are looked at.
-
-    The p-value is hypergeometric. Where all are equally strong nobody is loudest, and none are looked at.
-    """
-    if strength.max() <= _ALIKE * strength.min():
-        return Identified(looked_at=0, identified=0, p_value=1.0)
-    count = min(most, len(scores) // _LARGEST_SHARE)
-    first, loudest = (set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (scores, strength))
-    found = len(first & loudest)
-    p_value = float(hypergeom.sf(found - 1, len(scores), count, count))
-    return Identified(looked_at=count, identified=found, p_value=p_value)
+    def measured(self, what: str, guessing: float) -> Measured:
+        rate, shown = self.identified / self.looked_at, f"{self.identified:,} of {self.looked_at:,}"
+        about: dict[str, Any] = {"p_value": self.p_value, "of": "", "identifies": True}
+        return counted(what, rate, self.looked_at, guessing, shown=shown, **about)
 
 
 @dataclass(frozen=True, kw_only=True)

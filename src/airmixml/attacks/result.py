@@ -6,22 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.measured import (
-    EXPOSED,
-    FALSE_ALARMS,
-    GRADES,
-    LISTENERS,
-    Measured,
-    beyond_chance,
-    grade_of,
-    guessing_bound,
-    naming_bound,
-)
+from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, GRADES, Measured, beyond_chance, grade_of, guessing_bound
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
+_LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
 _NO_LIMIT: Final = "no limit"
@@ -55,8 +46,7 @@ class Group:
 
     adversary: str
     found: list[Found]
-    figures: tuple[Measured, ...]  # of all these attacks
-    attacks: tuple[str, ...]  # that each figure is of
+    figures: list[tuple[str, Measured]]  # of all these attacks, each with the name of its attack
     certain: list[Measured]  # those beyond chance
     grade: str  # what is found and promised
 
@@ -68,9 +58,9 @@ class Group:
     @property
     def figure(self) -> Measured:
         """The figure that says most: the largest one beyond chance, or else the least likely one."""
-        return (
-            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
-        )
+        if self.certain:
+            return largest(self.certain)
+        return max((each for _, each in self.figures), key=lambda each: (-each.p_value, each.share))
 
     @property
     def attacker(self) -> str:
@@ -112,13 +102,11 @@ class AttackResult:
             kinds.setdefault((each.adversary, type(each.findings)), []).append(each)
         cutoff, groups = beyond_chance(every), []
         for (adversary, _), found in kinds.items():
-            attacks, some = zip(*((each.attack, one) for each in found for one in figures[each.attack]), strict=True)
-            certain = [each for each in some if each.p_value <= cutoff]
+            some = [(each.attack, one) for each in found for one in figures[each.attack]]
+            certain = [each for _, each in some if each.p_value <= cutoff]
             bound = self.naming_bound(adversary, found[0].findings.among(self.held))
             grade = grade_of(largest(certain).level if certain else "", bound)
-            groups.append(
-                Group(adversary=adversary, found=found, figures=some, attacks=attacks, certain=certain, grade=grade)
-            )
+            groups.append(Group(adversary=adversary, found=found, figures=some, certain=certain, grade=grade))
         return groups
 
     def per_row(self, adversary: str) -> float | None:
@@ -128,7 +116,8 @@ class AttackResult:
     def naming_bound(self, adversary: str, among: int = 0) -> float:
         """Return the largest probability that the claims leave of naming a sample among all held, or so many."""
         privacy = self.scenario.privacy
-        return naming_bound(self._covering(adversary), privacy.delta, privacy.adjacency, among or self.held)
+        guessing = 1.0 / (among or self.held)
+        return guessing_bound(self._covering(adversary), privacy.delta, privacy.adjacency, guessing)
 
     def _covering(self, adversary: str) -> float | None:
         """Return the epsilon that covers a worker and a row, both of which attacks look for."""
@@ -148,9 +137,6 @@ class AttackResult:
         bound = guessing_bound(epsilon, privacy.delta, privacy.adjacency, figure.guessing)
         return bound if bound < _LARGEST_LIMIT else 1.0
 
-    def group_of(self, attack: str) -> Group:
-        return next(group for group in self.groups if any(each.attack == attack for each in group.found))
-
     @property
     def graded(self) -> dict[str, str]:
         """The worst grade of each adversary."""
@@ -168,7 +154,7 @@ class AttackResult:
     def limited(self) -> list[Measured]:
         """Figures that the epsilon against the scenario's own adversary limits."""
         own = self.scenario.privacy.adversary
-        figures = (each for group in self.groups if group.adversary == own for each in group.figures)
+        figures = (each for group in self.groups if group.adversary == own for _, each in group.figures)
         return [each for each in figures if self.limit(each, own) < 1.0]
 
     @property
@@ -247,7 +233,7 @@ class AttackResult:
                 "main": each is group.figure,
             }
             for group in self.groups
-            for attack, each in zip(group.attacks, group.figures, strict=True)
+            for attack, each in group.figures
         ]
 
     def _texts(self, group: Group, figure: Measured) -> tuple[str, ...]:
@@ -264,14 +250,15 @@ class AttackResult:
     def to_dict(self) -> dict[str, Any]:
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
-        listeners: dict[str, Any] = dict.fromkeys(LISTENERS)
+        listeners: dict[str, Any] = dict.fromkeys(_LISTENERS)
         informed: dict[str, Any] = {}
         others: dict[str, Any] = {}
+        grades = {each.attack: group.grade for group in self.groups for each in group.found}
         for name, each in self.found.items():
-            figures = {**each.to_dict(), "grade": self.group_of(name).grade}
+            figures = {**each.to_dict(), "grade": grades[name]}
             if each.findings.kind == "informed":
                 informed[each.adversary] = figures
-            elif name in LISTENERS:
+            elif name in _LISTENERS:
                 listeners[name] = figures
             elif name not in methods:
                 others[name] = {"adversary": each.adversary, **figures}

@@ -22,7 +22,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.files import Arrays, ResultStore, write_text, writing_to
+from airmixml.files import Arrays, ResultStore, from_plain, write_text, writing_to
 from airmixml.planning.account import state_slots
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -196,7 +196,7 @@ class _AttackTask:
         def read(figures: Any, arrays: Arrays) -> Found | None:
             with suppress(TypeError, KeyError, ValueError, AttributeError):  # whole, but something else
                 seconds = float(figures.pop("seconds"))
-                known = {"findings": attack.findings.from_dict(figures), "arrays": arrays}
+                known = {"findings": from_plain(attack.findings, figures), "arrays": arrays}
                 return Found(attack=name, adversary=attack.adversary, seconds=seconds, **known)
             return None
 

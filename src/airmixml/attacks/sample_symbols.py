@@ -9,7 +9,7 @@ Half a million products are never formed to compare samples: v . v' = x . x' + w
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -123,16 +123,38 @@ class LinearMoments(Layout):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
-    """Inputs (samples x features) and the codes of their labels (samples x classes)."""
+    """Samples of a signal, for products of what they are sent as."""
 
-    inputs: torch.Tensor
-    codes: torch.Tensor
+    signal: Signal
+    inputs: torch.Tensor  # samples x features
+    codes: torch.Tensor  # of their labels; samples x classes
+
+    @classmethod
+    def of(
+        cls, signal: Signal, label_code: LabelCode, device: torch.device, inputs: Singles, labels: Integers
+    ) -> "Samples":
+        """Return samples on the device, from encoded inputs (samples x features) and classes."""
+        codes = torch.from_numpy(label_code.coded(labels).astype(np.float32)).to(device)
+        return cls(signal=signal, inputs=torch.from_numpy(inputs).to(device), codes=codes)
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def some(self, rows: slice) -> "Samples":
-        return Samples(inputs=self.inputs[rows], codes=self.codes[rows])
+        return replace(self, inputs=self.inputs[rows], codes=self.codes[rows])
+
+    def times(self, others: "Samples") -> torch.Tensor:
+        """Return v . v'; samples x others."""
+        return self._joined(self.inputs @ others.inputs.T, self.codes @ others.codes.T)
+
+    @property
+    def energy(self) -> torch.Tensor:
+        """||v||^2; samples."""
+        return self._joined(self.inputs.square().sum(dim=1), self.codes.square().sum(dim=1))
+
+    def _joined(self, inputs: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        labels = self.signal.label_weight**2 * codes
+        return inputs * (inputs + labels) if self.signal.moments else inputs + labels
 
 
 class Symbols:
@@ -154,30 +176,6 @@ class Symbols:
             else:
                 found.append(times(some.inputs, first) + weight * times(some.codes, rest))
         return torch.stack(found, dim=1)
-
-
-class InnerProducts:
-    """Products of samples of a signal with each other."""
-
-    def __init__(self, signal: Signal, label_code: LabelCode, device: torch.device) -> None:
-        self._signal, self._label_code, self._device = signal, label_code, device
-
-    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
-        """Return samples on the device, from encoded inputs (samples x features) and classes."""
-        codes = self._label_code.coded(labels).astype(np.float32)
-        return Samples(inputs=torch.from_numpy(inputs).to(self._device), codes=torch.from_numpy(codes).to(self._device))
-
-    def between(self, some: Samples, others: Samples) -> torch.Tensor:
-        """Return v . v'; samples x others."""
-        return self._joined(some.inputs @ others.inputs.T, some.codes @ others.codes.T)
-
-    def energy(self, some: Samples) -> torch.Tensor:
-        """Return ||v||^2; samples."""
-        return self._joined(some.inputs.square().sum(dim=1), some.codes.square().sum(dim=1))
-
-    def _joined(self, inputs: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
-        labels = self._signal.label_weight**2 * codes
-        return inputs * (inputs + labels) if self._signal.moments else inputs + labels
 
 
 def times(real: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles
-from airmixml.attacks.least_squares import solve_least_squares
 from airmixml.attacks.measured import Findings, LabelInference, Measured, counted, infer_labels
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target, no_sample
-from airmixml.attacks.watched import ServerView
+from airmixml.attacks.watched import MixingMatrix, ServerView
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.scenario import Scenario
 
 RECONSTRUCTIONS: Final = ("least-squares", "prior")
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
@@ -37,6 +35,8 @@ _NOTHING_TO_LEARN: Final = 1e-3
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
+_TINY: Final = 1e-30
+_WEAKEST: Final = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +51,7 @@ def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -
     """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
     if method not in RECONSTRUCTIONS:
         raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
-    if refusal := no_sample(view.scenario.workers):
+    if refusal := no_sample(view.scenario):
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
     if method == "prior":
@@ -102,6 +102,65 @@ def _with_prior(view: ServerView, public: Doubles, progress: Progress) -> torch.
     return found
 
 
+def solve_least_squares(
+    matrix: MixingMatrix,
+    mixtures: torch.Tensor,
+    *,
+    ridge: torch.Tensor,
+    iterations: int = 100,
+    tolerance: float = 1e-5,
+) -> torch.Tensor:
+    """Minimise ||A X - Y||^2 + sum_k ridge_k ||X_k||^2 by conjugate gradients; returns X, workers x columns.
+
+    SciPy's iterative solvers take one right-hand side at a time and know no GPU. Here every column is a problem of its
+    own that shares the products with A, the sparse matrix of shares, which are what costs time.
+
+    Without a ridge this tends to the solution of least norm where slots are fewer than workers.
+    Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
+    on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
+
+    Rows of Y (slots x columns) are weighted as those of A. A column stops when its gradient is by ``tolerance`` smaller
+    than that of zero; what rounding leaves of it has no curvature to follow where slots are fewer than workers.
+    """
+    # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
+    strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
+    target = matrix.collect(mixtures) / strength
+    size = target.abs().amax(dim=0).clamp_min(_TINY)
+    target /= size
+    ridge = ridge / strength
+
+    def normal(samples: torch.Tensor) -> torch.Tensor:
+        return matrix.collect(matrix.mix(samples)) / strength + ridge * samples
+
+    found, gradient = torch.zeros_like(target), target.clone()
+    units = torch.ones((1, 1), device=target.device)
+    if matrix.slots >= matrix.workers:  # a weak ridge would take long to bring back what other units let stray
+        heard = torch.from_numpy(matrix.heard / strength).float().to(target.device)[:, None]
+        diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
+        units = torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
+    scaled = gradient * units
+    direction = scaled
+    squares = (gradient * scaled).sum(dim=0)
+    enough = tolerance**2 * (target.square() * units).sum(dim=0)
+    moving = squares > enough
+    for _ in range(iterations):
+        if not bool(moving.any()):
+            break
+        image = normal(direction)
+        curvature = (direction * image).sum(dim=0)
+        # A column that is done stays where it is, whichever others it is solved with.
+        moving &= curvature > 0.0
+        length = torch.where(moving, squares / curvature, 0.0)
+        found.addcmul_(direction, length)
+        gradient.addcmul_(image, -length)
+        scaled = gradient * units
+        shorter = (gradient * scaled).sum(dim=0)
+        direction = torch.addcmul(scaled, direction, shorter / squares.clamp_min(_TINY))
+        squares = shorter
+        moving &= squares > enough
+    return found * size
+
+
 def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Return mean, variances (ascending) and directions of public samples, shrunk where these are few.
 
@@ -141,26 +200,14 @@ class ServerFindings(Findings):
     explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
-        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, of="")
-        labels = "infers a label"
+        labels, workers = self.labels, self.labels.inferred
+        copies: dict[str, Any] = {"shown": f"{self.copied:,} of {workers:,}", "of": "", "identifies": True}
+        copies["p_value"], seen = self.copied_p_value, max(0.0, self.explained)
         return [
             counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
-            counted(labels, self.labels.accuracy, workers, self.labels.baseline, p_value=self.labels.p_value),
-            Measured(
-                what="recovers samples almost exactly",
-                rate=self.copied_share,
-                shown=f"{self.copied:,} of {workers:,}",
-                trials=workers,
-                p_value=self.copied_p_value,
-                identifies=True,
-                **seen,
-            ),
-            Measured(
-                what="sees how samples differ",
-                rate=max(0.0, self.explained),
-                p_value=self.explained_p_value,
-                **seen,
-            ),
+            counted("infers a label", labels.accuracy, workers, labels.baseline, p_value=labels.p_value),
+            counted("recovers samples almost exactly", self.copied_share, workers, 0.0, **copies),
+            counted("sees how samples differ", seen, 0, 0.0, p_value=self.explained_p_value, of=""),
         ]
 
     @property
@@ -251,9 +298,7 @@ class ServerAttack:
     about: str
     adversary: ClassVar[str] = "server"
     findings: ClassVar[type[ServerFindings]] = ServerFindings
-
-    def refusal(self, scenario: Scenario) -> str:
-        return no_sample(scenario.workers)
+    refusal = staticmethod(no_sample)
 
     def run(self, target: Target) -> Outcome:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""

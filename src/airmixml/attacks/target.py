@@ -34,8 +34,14 @@ _READER_NOISE: Final = (0.15, 0.4)
 _FEW_SAMPLES: Final = 2000
 
 
-def no_sample(workers: Workers) -> str:
+def fits(_scenario: Scenario) -> str:
+    """Return no refusal."""
+    return ""
+
+
+def no_sample(scenario: Scenario) -> str:
     """Return why what a worker sends is no sample, which most attacks look for; empty where it is one."""
+    workers = scenario.workers
     return _SEVERAL_ROWS if workers.several_rows else _GRADIENTS if workers.sends == "gradients" else ""
 
 

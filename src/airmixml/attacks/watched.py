@@ -12,15 +12,16 @@ what any sum does.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array, csr_array
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.least_squares import MixingMatrix
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet, OneHot
 from airmixml.devices import find_device, physical_memory_bytes
@@ -41,6 +42,47 @@ _COPIES: Final = 7  # of the table of all workers, from the first block solved f
 _BYTES_PER_SHARE: Final = 60
 _SLOTS_BY_CLASS: Final = 2000
 _SHORTEST = 1e-30
+
+
+class MixingMatrix:
+    """A with A_ti = sqrt(w_t) q_ti: the shares of all workers, each slot weighted by how well it was heard.
+
+    Attributes:
+        weights: w_t, how much a slot counts; shape slots.
+        heard: sum_t w_t q_ti^2 of each worker, the diagonal of A^T A; shape workers.
+        mix: returns A X, slots x columns, for samples X of shape workers x columns.
+        collect: returns A^T Y, workers x columns, for mixtures Y of shape slots x columns.
+    """
+
+    def __init__(self, shares: csr_array, weights: Doubles, device: torch.device) -> None:
+        self.slots, self.workers = map(int, shares.shape)
+        self.weights = weights
+        weighted = csr_array(shares.multiply(np.sqrt(weights)[:, None]))
+        squares = weighted.copy()
+        squares.data **= 2
+        self.heard: Doubles = np.asarray(squares.sum(axis=0)).ravel()
+        self.mix, self.collect = _product(weighted, device), _product(csr_array(weighted.T), device)
+
+    @classmethod
+    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: Doubles, device: torch.device) -> Self:
+        """Return the matrix of consecutive draws; a seat that nobody took leaves no entry."""
+        if not draws:
+            return cls(csr_array((0, workers)), weights, device)
+        scheduled = np.concatenate([each.scheduled_workers for each in draws])
+        ratios = np.concatenate([each.ratios for each in draws])
+        slot, seat = np.nonzero(ratios)
+        entries = (ratios[slot, seat], (slot, scheduled[slot, seat]))
+        return cls(csr_array(coo_array(entries, shape=(len(ratios), workers))), weights, device)
+
+
+def _product(matrix: csr_array, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the product with a block of columns by ``embedding_bag``: threaded on a CPU, the same call on a GPU."""
+    columns, starts = (
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in (matrix.indices, matrix.indptr[:-1])
+    )
+    values = torch.from_numpy(matrix.data.astype(np.float32)).to(device)
+    bag = torch.nn.functional.embedding_bag
+    return partial(bag, columns, offsets=starts, mode="sum", per_sample_weights=values)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,6 +6,7 @@ computed: that some picture has exactly these features is more than can be said.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +20,7 @@ from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.score_links import SOFTMAX
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
-from airmixml.workers.payloads import Broadcast, Wrapper
-from airmixml.workers.signal import Payload, Places, Vectors
+from airmixml.workers.payloads import Broadcast
 
 _CERTAIN: Final = 30.0  # of a score beside others of 0
 _NO_CLIP: Final = 1e6
@@ -60,14 +60,17 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features. Where
     there are rounds, the first two have one input and different labels: their gradients point to opposite sides.
     """
-    workers, rounds = scenario.workers, has_rounds(scenario)
+    workers, rounds = scenario.workers, scenario.has_rounds
     opposite = Signal.of(workers, features, classes).signed
     labels = np.arange(3, dtype=np.int64) % (2 if opposite else classes)
-    if _stays_in_cube(workers):
+    encoder, changed = encoder_of(workers), workers.centre != "none" or workers.constant or workers.sends == "moments"
+    if not encoder.bounds_norm or (encoder.keeps_inputs and not changed):  # inputs in [0, 1]^d: only norms are bounded
         corners = _cube_corners(workers, features)
         corners[1] = corners[0 if rounds else 1]
         return _encoded(workers, corners, labels, classes)
-    body, signed = _body_of(workers, features)
+    squared_norm, squared_distance = declared_bounds(workers, features)
+    # Features but for the constant, and whether any may be negative.
+    body, signed = features - (1 if workers.constant else 0), squared_distance > 3.0 * squared_norm
     cosine = 1.0 if rounds else _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
     directions = np.zeros((3, body), dtype=np.float64)
     directions[0, 0] = 1.0
@@ -82,40 +85,23 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
 
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
-    sender, count = faulty_sender(scenario, samples, fault), samples.train_samples
-    alone = sender.weighted_sum(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
+    send, count = faulty_sender(scenario, samples, fault), samples.train_samples
+    alone = send(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-class _Louder(Wrapper):
-    """Louder than another payload by a factor."""
-
-    def __init__(self, inner: Payload, factor: float) -> None:
-        super().__init__(inner)
-        self._factor = factor
-
-    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        return self._factor * self.inner.weighted_sum(index, weights, places)
-
-    def vectors(self, index: Integers) -> Vectors:
-        return np.asarray(self._factor * self.inner.vectors(index))
-
-
-def has_rounds(scenario: Scenario) -> bool:
-    """Whether any slots carry gradients."""
-    return scenario.workers.sends == "gradients" or bool(scenario.learner.rounds)
-
-
-def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload:
-    """Return what workers with these samples really send, as loud as it arrives; gradients of a model in between."""
-    sender: Payload = make_sender(scenario, samples, torch.device("cpu"))
+def faulty_sender(
+    scenario: Scenario, samples: DataSet, fault: Fault
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Return the weighted sums of what workers with these samples really send; gradients of a model in between."""
+    sender = make_sender(scenario, samples, torch.device("cpu"))
     factor = fault.sent_factor * fault.gain_factor
     if scenario.workers.sends == "gradients":
         told = _model_in_between(scenario, samples)
         if fault.unclipped:  # as with a clip that nothing exceeds
             factor, told = factor * _NO_CLIP / told.clip, replace(told, clip=_NO_CLIP)
         sender.broadcast(told)
-    return sender if factor == 1.0 else _Louder(sender, factor)
+    return lambda index, weights: factor * sender.weighted_sum(index, weights)
 
 
 def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:
@@ -133,19 +119,6 @@ def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:
         clip=scenario.learner.gradient_clip * scenario.workers.clip_norm * link.length(samples.label_dim),
         link=link,
     )
-
-
-def _body_of(workers: Workers, features: int) -> tuple[int, bool]:
-    """Return how many features there are but for the constant, and whether any may be negative."""
-    squared_norm, squared_distance = declared_bounds(workers, features)
-    return features - (1 if workers.constant else 0), squared_distance > 3.0 * squared_norm
-
-
-def _stays_in_cube(workers: Workers) -> bool:
-    """Whether inputs lie in [0, 1]^d and only norms above ``clip_norm`` are shortened."""
-    encoder = encoder_of(workers)
-    as_they_are = workers.centre == "none" and workers.constant == 0.0 and workers.sends != "moments"
-    return not encoder.bounds_norm or (encoder.keeps_inputs and as_they_are)
 
 
 def _cube_corners(workers: Workers, features: int) -> Singles:

@@ -87,7 +87,23 @@ class Audit:
 
     @cached_property
     def bounds(self) -> list[LowerBound]:
-        return _bounds_of(self)
+        """The bounds of all methods; the failure probability is split over them (Bonferroni)."""
+        scores, delta = (self.trials.scores_in, self.trials.scores_out), self.delta
+        if any(np.isnan(found).any() for found in scores):
+            raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
+        counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
+        each = 1.0 - self.failure / (2 if self.trials.normal else 1)
+        epsilon: float | None = clopper_pearson_epsilon(*scores, delta, each)
+        found = [LowerBound(method="clopper-pearson", epsilon=epsilon, assumes="independent trials", detail=counted)]
+        if self.trials.normal:
+            p_value = normal_scores_p_value(*scores)
+            tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"
+            epsilon, detail = None, f"left out: the scores are not normal ({tested})"
+            if p_value >= _LEAST_P_VALUE:
+                epsilon, detail = parametric_epsilon(*scores, delta, each), f"{counted}; {tested}"
+            about = {"method": "normal scores", "assumes": "normal scores of one variance", "detail": detail}
+            found.append(LowerBound(epsilon=epsilon, **about))
+        return found
 
     @property
     def sharpest(self) -> Claim | None:
@@ -167,7 +183,9 @@ def clopper_pearson_epsilon(scores_in: Doubles, scores_out: Doubles, delta: floa
         alarms = len(some_out) - np.searchsorted(np.sort(some_out), thresholds, side="right")
         failure = (1.0 - confidence) / 2.0
         miss, alarm = binomial_upper(misses, len(some_in), failure), binomial_upper(alarms, len(some_out), failure)
-        return np.stack([_log_ratio(1.0 - miss - delta, alarm), _log_ratio(1.0 - alarm - delta, miss)])
+        above, below = np.stack([1.0 - miss - delta, 1.0 - alarm - delta]), np.stack([alarm, miss])
+        logarithms = np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300))
+        return np.where(above > 0.0, logarithms, -np.inf)
 
     cut_in, cut_out = (int(len(scores) * _CHOOSING_SHARE) for scores in (scores_in, scores_out))
     thresholds = _thresholds(scores_in[:cut_in], scores_out[:cut_out])
@@ -218,33 +236,6 @@ def _thresholds(scores_in: Doubles, scores_out: Doubles) -> Doubles:
     step = max(1, len(middles) // _MOST_THRESHOLDS)
     centre = (float(np.median(scores_in)) + float(np.median(scores_out))) / 2.0
     return np.append(middles[::step], centre)
-
-
-def _log_ratio(above: Doubles, below: Doubles) -> Doubles:
-    """Return ln(above / below), minus infinity where there is nothing above."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(above > 0.0, np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300)), -np.inf)
-
-
-def _bounds_of(audit: Audit) -> list[LowerBound]:
-    """Return the bounds of all methods; the failure probability is split over them (Bonferroni)."""
-    trials, delta = audit.trials, audit.delta
-    scores = trials.scores_in, trials.scores_out
-    if any(np.isnan(found).any() for found in scores):
-        raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
-    counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
-    each = 1.0 - audit.failure / (2 if trials.normal else 1)
-    epsilon: float | None = clopper_pearson_epsilon(*scores, delta, each)
-    found = [LowerBound(method="clopper-pearson", epsilon=epsilon, assumes="independent trials", detail=counted)]
-    if trials.normal:
-        p_value = normal_scores_p_value(*scores)
-        tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"
-        epsilon, detail = None, f"left out: the scores are not normal ({tested})"
-        if p_value >= _LEAST_P_VALUE:
-            epsilon, detail = parametric_epsilon(*scores, delta, each), f"{counted}; {tested}"
-        about = {"method": "normal scores", "assumes": "normal scores of one variance", "detail": detail}
-        found.append(LowerBound(epsilon=epsilon, **about))
-    return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

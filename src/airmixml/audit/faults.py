@@ -38,14 +38,8 @@ def why_nothing_is_hidden(scenario: Scenario, design: Design | None = None) -> s
 
 
 def nothing_to_reveal(why: str) -> str:
-    """Return the refusal to reveal a schedule that is not hidden."""
-    return f"nothing is hidden that could be revealed, since {why}; choose another fault"
-
-
-def _why_not_revealed(scenario: Scenario) -> str:
-    """Return why there is no schedule to reveal; empty where there is."""
-    why = why_nothing_is_hidden(scenario)
-    return nothing_to_reveal(why) if why else ""
+    """Return the refusal to reveal a schedule that is not hidden, empty where it is hidden."""
+    return why and f"nothing is hidden that could be revealed, since {why}; choose another fault"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +63,6 @@ class Fault:
         """Return why the fault breaks nothing in a scenario that is attacked as these adversaries; empty: it does."""
         noise, masks = scenario.privacy.noise_kind, self.unmasked or self.reused_seeds
         of_rounds, alone = self.unclipped or self.reused_rounds, set(audited) == {"everyone"}
-        has_rounds = scenario.workers.sends == "gradients" or bool(scenario.learner.rounds)
         reasons = {
             "workers shorten what is longer than declared before they round it; choose another fault": (
                 (self.sent_factor != 1.0 or self.unclipped) and not noise.real
@@ -85,13 +78,13 @@ class Fault:
             "an isolating listener hears no receiver; audit the server (--adversary server)": (
                 self.reused_rounds and alone
             ),
-            "there are no rounds; use learner.rounds": of_rounds and not has_rounds,
+            "there are no rounds; use learner.rounds": of_rounds and not scenario.has_rounds,
             "the server knows the schedule anyway; audit the release (--adversary release)": (
                 self.schedule_revealed and "release" not in audited
             ),
         }
         why = next((reason for reason, holds in reasons.items() if holds), "")
-        return _why_not_revealed(scenario) if self.schedule_revealed and not why else why
+        return nothing_to_reveal(why_nothing_is_hidden(scenario)) if self.schedule_revealed and not why else why
 
     def heard(self, noise_watts: float) -> float:
         """Return the noise power that there really is, per complex symbol."""
@@ -99,6 +92,8 @@ class Fault:
 
 
 SOUND: Final = Fault()
+_LOUDER: Final = "workers are received with 1.5 times the amplitude that the statement has for them"
+_COARSER: Final = "workers round to steps of 8 deviations of the noise, which is on finer steps"
 
 FAULTS: Final = {
     fault.name: fault
@@ -106,16 +101,8 @@ FAULTS: Final = {
         Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
         Fault(name="no-noise", about="there is no noise", noise_factor=0.0),
         Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
-        Fault(
-            name="coarse-step",
-            about="workers round to steps of 8 deviations of the noise, which is on finer steps",
-            coarse_steps=8.0,
-        ),
-        Fault(
-            name="gain-above-bound",
-            about="workers are received with 1.5 times the amplitude that the statement has for them",
-            gain_factor=1.5,
-        ),
+        Fault(name="coarse-step", about=_COARSER, coarse_steps=8.0),
+        Fault(name="gain-above-bound", about=_LOUDER, gain_factor=1.5),
         Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
         Fault(name="no-mask", about="workers send without masks", unmasked=True),
         Fault(name="reused-seed", about="every slot and every run has the same masks", reused_seeds=True),

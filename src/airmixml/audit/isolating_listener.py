@@ -23,7 +23,7 @@ Without masks the worker's own noise is measured alone.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Self
 
@@ -36,8 +36,8 @@ from scipy.special import ndtri
 from airmixml.arrays import Doubles
 from airmixml.attacks.isolating_listener import inverse_times
 from airmixml.audit.canaries import sent_of, worst_samples
-from airmixml.audit.known_schedule import skellam_numbers
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.audit.sums import skellam_numbers
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.integers.rounding import reduce, signed
 from airmixml.masks.graph import most_absent_neighbours
@@ -63,19 +63,14 @@ Seeds = dict[int, dict[int, list[bytes]]]
 """The seeds of a worker's masks by the other end, by the worker's own seat; two seats may share several masks."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Filtered:
-    """What the filters give in the slots of a worker."""
+def _filtered(seed: int, signals: Doubles, deviations: Doubles, block: int, size: int) -> Doubles:
+    """Return the scores of a block of trials, with the canary and without; 2 x size.
 
-    seed: int  # of noise
-    signals: Doubles  # without noise; worlds x slots
-    deviations: Doubles  # of the noise there really is; shape slots
-
-    def __call__(self, block: int, size: int) -> Doubles:
-        """Return the scores of a block of trials, with the canary and without; 2 x size."""
-        source = noise_source(self.seed, _CHAPTER + block)
-        normals = torch.randn((2, size, len(self.deviations)), generator=source, dtype=torch.float64).numpy()
-        return np.asarray(normals @ self.deviations + self.signals.sum(axis=1, keepdims=True))
+    Signals (worlds x slots) are what the filters give without noise, deviations those of the noise there really is.
+    """
+    source = noise_source(seed, _CHAPTER + block)
+    normals = torch.randn((2, size, len(deviations)), generator=source, dtype=torch.float64)
+    return np.asarray(normals.numpy() @ deviations + signals.sum(axis=1, keepdims=True))
 
 
 def isolating_trials(bench: Bench, worker: int) -> Trials:
@@ -104,7 +99,7 @@ def isolating_trials(bench: Bench, worker: int) -> Trials:
                 deviations.append(move * deviation)
     honest_count = masking.honest.count
     how = f"every worker heard separately and without noise, by the best filter over {plural(honest_count, 'worker')}"
-    scored = _Filtered(seed=scenario.seed, signals=np.stack(signals, axis=1), deviations=np.array(deviations))
+    scored = partial(_filtered, scenario.seed, np.stack(signals, axis=1), np.array(deviations))
     how = f"{plural(len(signals), 'slot')}, {how}, along the canary's direction"
     return bench.run("all workers heard", min(_TRIALS_PER_BLOCK, bench.trials), scored, how=how, normal=True)
 
@@ -195,14 +190,7 @@ def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> by
     from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
 
     pair, far = (KeyPair(sha256(b"audit %d worker %d" % (seed, seat)).digest()) for seat in (own, other))
-    return pair_seed(pair, own, _public_key(far.private), other, round_id, number)
-
-
-@lru_cache(maxsize=1 << 14)
-def _public_key(private: bytes) -> bytes:
-    from airmixml.masks.keys import KeyPair  # here: it needs the extra "masks"
-
-    return KeyPair(private).public
+    return pair_seed(pair, own, far.public, other, round_id, number)
 
 
 def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:

@@ -147,22 +147,17 @@ class NoiseMeter:
         total = float(squares.sum())
         # Noise that is stronger than stated must not look like noise that repeats itself.
         excess = max(1.0, total / numbers)
-        quietest = [
-            2.0 * count * float(chi2.cdf(float(squares.sum(axis=axis).min()), added_up))
-            for axis, count, added_up in ((1, slots, symbols), (0, symbols, slots))
-            if added_up >= _FEWEST_ADDED_UP
-        ]
-        alike = [
-            float(chi2.sf(float(np.square(noise.sum(axis=axis)).sum()) / added_up / excess, count))
-            for axis, count, added_up in ((1, slots, symbols), (0, symbols, slots))
-            if added_up > 1
-        ]
-        alike += [_lag_p_value(noise, used, excess), _pair_p_value(noise[:_KEPT_SLOTS, :_KEPT_SYMBOLS])]
+        quietest, alike = [1.0], [_lag_p_value(noise, used, excess), _pair_p_value(noise[:_KEPT_SLOTS, :_KEPT_SYMBOLS])]
+        for axis, count, added_up in ((1, slots, symbols), (0, symbols, slots)):
+            if added_up >= _FEWEST_ADDED_UP:
+                quietest.append(2.0 * count * float(chi2.cdf(float(squares.sum(axis=axis).min()), added_up)))
+            if added_up > 1:
+                alike.append(float(chi2.sf(float(np.square(noise.sum(axis=axis)).sum()) / added_up / excess, count)))
         louder = float(chi2.sf(total, numbers)) < failure
         return NoiseCheck(
             deviation=math.sqrt(total / numbers),
             upper=math.sqrt(total / float(chi2.ppf(failure, numbers))),
-            quietest_p_value=min(1.0, *quietest, 1.0),
+            quietest_p_value=min(quietest),
             repeated_p_value=min(1.0, len(alike) * min(alike)),
             shape_p_value=None if louder else _shape_p_value(noise),
             **about,

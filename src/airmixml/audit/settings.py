@@ -44,8 +44,7 @@ class Server:
 
     def trials(self, bench: Bench, worker: int, *, told: bool) -> Trials:
         """Return scores of the best attack on a worker."""
-        from airmixml.audit.hidden_schedule import hidden_schedule_trials  # here: they need torch
-        from airmixml.audit.known_schedule import known_schedule_trials
+        from airmixml.audit.sums import hidden_schedule_trials, known_schedule_trials  # here: they need torch
 
         return known_schedule_trials(bench, worker) if told else hidden_schedule_trials(bench)
 

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import has_rounds
 from airmixml.audit.faults import Fault
 from airmixml.devices import in_order, using_threads
 from airmixml.files import ResultStore
@@ -129,7 +128,7 @@ class Bench:
         finally:
             self.keeper.write()  # an interrupted audit goes on here
         scores_in, scores_out = np.concatenate(done, axis=1)
-        how += "; one model is broadcast in all rounds" if has_rounds(self.air.scenario) else ""
+        how += "; one model is broadcast in all rounds" if self.air.scenario.has_rounds else ""
         return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal)
 
 

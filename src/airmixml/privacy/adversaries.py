@@ -11,7 +11,6 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, ImperfectAir, OwnSchedule, SofterShares, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, require
-from airmixml.privacy.paper_bounds import slot_squared_shift
 
 DRAWN: Final = "the schedule that was drawn"
 """What a statement is given that holds for one run alone."""
@@ -105,32 +104,10 @@ class HiddenSchedule(Adversary):
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden.
 
-        The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
-        worker i moves a mixture by at most max q times the distance of two samples, also where seats follow channels
-        (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference
-        is q_b times (a convex combination of x_i and the samples between, minus x_j).
-
-        The same holds on an imperfect air whose gains belong to seats. Seat s of a slot has a gain g_sp in each piece p
-        of the slot, or is absent (g = 0), and all of these are drawn without regard to who sits where. So they are
-        independent of schedule and data, and may be granted to the adversary: given them, a slot is
-        sum_s q_s g_sp v_s(p) in Gaussian noise, with (q_s g_sp) in the place of the ratios. Shares must be dealt at
-        random: then another worker in seat s changes v_s alone, and the move is at most max_s q_s max_p |g_sp| times
-        the distance of two samples, which is what a tally counts. Pilots are sum_s q_s g_sp for any workers, and
-        do not move. A worker w that can only send more softly than planned, by a factor a_w between 0 (silence) and 1
-        that follows from its distance, sends a_w v_w and pilots to match. ||a v - b u||^2 is convex in a and b, so it
-        is largest at a corner of [0, 1]^2: ||v - u||^2, or ||v||^2 with the pilots. Neighbours are then apart by the
-        larger of a removal and a replacement, with shares as planned in the strength of a slot.
-
-        In a Poisson schedule all of these belong to workers. Whatever they are and whichever others send, the coin of a
-        worker moves a slot by q |g| ||v||, independently of all others' coins. Gains of those who stayed silent are
-        never drawn; the bound on gains takes their place.
-
-        Where seats follow channels (max-min) a worker may change others' shares, whose gains are not its own and point
-        elsewhere in the complex plane: the convex combination above is lost, and so is the credit. The same goes for
-        gains that depend on who sits in a seat.
-
-        With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats, drawn
-        from the workers that do not collude; the worker's slot in it is at most the strongest one.
+        ``docs/proofs/hidden-schedule.md`` has why the ratios of a slot, the gains that belong to its seats and the
+        coins of a Poisson schedule may be granted to the adversary. With a limit on participations a *round*, in which
+        no worker sends twice, is one sample of all its seats, drawn from the workers that do not collude; the worker's
+        slot in it is at most the strongest one.
         """
         heard, alone = self.heard(design), design.sensitivity.squared_move(adjacency, "none")
         if design.schedule_revealed(self.colluders):
@@ -144,7 +121,7 @@ class HiddenSchedule(Adversary):
             squared_move = max(squared_move, alone)
         sampling = "none" if seats >= others else design.sampling
         slots = GaussianSlots(
-            squared_shifts=_squared_shifts(heard, heard.received_watts, squared_move),
+            squared_shifts=heard.squared_shifts(squared_move),
             counts=design.counts,
             adjacency=adjacency,
             squared_move=squared_move,
@@ -182,7 +159,7 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float, why: st
     """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
     drawn, brought = design.drawn, design.fact(WorkersNoise)
     every = GaussianSlots(
-        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
+        squared_shifts=design.squared_shifts(squared_move),
         counts=design.counts,
         adjacency=adjacency,
         squared_move=squared_move,
@@ -194,16 +171,10 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float, why: st
         rounding=None if brought.rounding is None else brought.rounding.times(design.participations),
         why=why,
     )
-    if drawn is None:
-        total = every.strongest(design.participations).total
-    else:
-        (total,) = _squared_shifts(design, (drawn.received_watts,), squared_move)
-    return replace(every, squared_shifts=(total,), counts=(1,))
-
-
-def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
-    """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
-    return tuple(slot_squared_shift(1.0, watts, design.noise_watts, squared_move).tolist())
+    together = every.strongest(design.participations).total
+    if drawn is not None:
+        together = design.squared_shift(drawn.received_watts, squared_move)
+    return replace(every, squared_shifts=(together,), counts=(1,))
 
 
 def _any_schedule(design: Design) -> str:
@@ -338,7 +309,8 @@ class Eavesdropper(HiddenSchedule):
         return replace(slots, gain_failure=max(slots.gain_failure, failure))
 
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
-        largest = design.sensitivity.largest_move
+        # Two workers' signals may come with opposite phases.
+        largest = max(4.0 * design.sensitivity.removal, design.sensitivity.replacement)
         return largest, design.sensitivity.replacement if adjacency == "replace-one" else largest
 
     def heard(self, design: Design) -> Design:

@@ -51,11 +51,6 @@ class Sensitivity:
             return max(self.removal, self.replacement)  # without the worker its seat is empty
         return self.removal if adjacency == "remove-one" else self.replacement
 
-    @property
-    def largest_move(self) -> float:
-        """How far apart, squared, two workers' signals can be at a receiver that sees them with other phases."""
-        return max(4.0 * self.removal, self.replacement)
-
     @classmethod
     def paper(cls, input_dim: int, label_dim: int) -> Self:
         """d_X + d_Y for both, the paper's bound on ||i||^2 + ||l||^2 of samples in [0, 1]^(d_X + d_Y)."""
@@ -84,10 +79,9 @@ class Design:
 
     def __post_init__(self) -> None:
         workers, scheduled, slots = self.workers, self.scheduled, self.slots
-        if not 1 <= scheduled <= workers:
-            raise PrivacyError(f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
-        if not 0.0 < self.noise_watts < math.inf:
-            raise PrivacyError(f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
+        fits = 1 <= scheduled <= workers
+        require(fits, f"scheduled = {scheduled}: must be at least 1 and at most the {workers} workers")
+        require(0.0 < self.noise_watts < math.inf, f"noise_watts = {self.noise_watts:g}: must be finite and above 0")
         require(slots >= 1, f"slots = {slots}: must be at least 1")
         if self.sampling not in ("without-replacement", "poisson"):
             raise PrivacyError(f"sampling = {self.sampling!r}: must be without-replacement or poisson")
@@ -190,10 +184,17 @@ class Design:
         by_chance = self.drawn is None and not self.says(OwnSchedule) and self.participations < self.rounds
         return SCHEDULE_FAILURE if by_chance else 0.0
 
+    def squared_shift(self, watts: float, squared_move: float) -> float:
+        """Return epsilon_t(2), as ``slot_squared_shift``, where a share of 1 is received that strongly."""
+        return squared_move * watts / (self.noise_watts / 2.0)
+
+    def squared_shifts(self, squared_move: float) -> tuple[float, ...]:
+        """Return epsilon_t(2) of each kind of slot."""
+        return tuple(self.squared_shift(watts, squared_move) for watts in self.received_watts)
+
     def noise_multiplier(self, adjacency: str) -> float:
         """Return the noise deviation over one worker's move in the strongest slot, as other libraries state noise."""
-        noise_watts = self.in_workers_noise().noise_watts
-        square = self.sensitivity.squared_move(adjacency, "none") * max(self.received_watts) / (noise_watts / 2.0)
+        square = max(self.in_workers_noise().squared_shifts(self.sensitivity.squared_move(adjacency, "none")))
         return math.inf if square == 0.0 else 1.0 / math.sqrt(square)
 
     def scaled(self, factor: float) -> Self:
@@ -231,7 +232,8 @@ class Design:
         brought = self.fact(WorkersNoise)
         if not brought.alone_watts:
             return self
-        in_sum = 0.0 if self.says(ImperfectAir) else brought.watts_in_sum(self.noise_watts)
+        alone = self.says(ImperfectAir) or brought.rounding is not None
+        in_sum = 0.0 if alone else self.noise_watts + brought.in_sum_watts
         failure = 0.0 if in_sum >= brought.alone_watts else brought.failure
         heard = replace(self, noise_watts=max(in_sum, brought.alone_watts))
         return heard.stating(replace(brought, failure=failure))

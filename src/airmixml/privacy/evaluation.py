@@ -7,7 +7,7 @@ whichever of them, is a factor f of every squared shift: sqrt(f) of mu.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -19,7 +19,6 @@ from airmixml.privacy.design import Design
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Antennas, ImperfectAir, Rounding, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, accountant_named, bracket_root, gaussian_mu, require
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
-from airmixml.wording import epsilon_text
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
@@ -35,8 +34,6 @@ LOUDER_DB: Final = (3.0, 10.0)
 MANY_ANTENNAS: Final = 64
 """Antennas of an ordinary base station."""
 _MANY: Final = f"{MANY_ANTENNAS} antennas"
-UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
-"""What is said of the receiver against everyone, from whom only noise hides that workers bring."""
 
 
 @lru_cache(maxsize=4096)
@@ -221,18 +218,6 @@ def better_receivers(antennas: int) -> dict[str, float]:
     """Return what may be better than assumed, and by which factor in power; 0 antennas: they do not matter."""
     factors = {f"+{decibels:g} dB": db_to_ratio(decibels) for decibels in LOUDER_DB}
     return factors | ({_MANY: MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
-
-
-def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None], accountant: str) -> str:
-    """Return what is assumed of a receiver, and that accountant's epsilons if it is too little; empty without any."""
-    if not epsilons:
-        return ""
-    assumed = f"{antennas} antenna{'' if antennas == 1 else 's'}, " if antennas else ""
-    told = ", ".join(
-        f"{epsilon_text(epsilon)} {'with' if name.endswith('antennas') else 'at'} {name}"
-        for name, epsilon in epsilons.items()
-    )
-    return f"assumes {assumed}the stated noise floor and amplitudes; epsilon by {accountant} {told}"
 
 
 @lru_cache(maxsize=1024)

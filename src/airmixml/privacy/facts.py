@@ -84,7 +84,8 @@ class WorkersNoise(Fact):
     """Noise that workers bring. With it all powers are as planned: too large a gain raises noise and signal alike.
 
     Powers are per complex symbol, as if they were received. An isolating listener hears every worker alone, without
-    noise of its own.
+    noise of its own. Where workers send integers, which ``rounding`` tells, no receiver's noise and no hidden schedule
+    counts: a sum hides no more than what each worker brings.
     """
 
     alone_watts: float = 0.0  # what hides a worker from an isolating listener
@@ -93,25 +94,11 @@ class WorkersNoise(Fact):
     failure: float = 0.0  # probability with which it is less
     rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``Rounding``
 
-    def watts_in_sum(self, receiver_watts: float) -> float:
-        """Return the noise in a sum on the ideal air."""
-        return receiver_watts + self.in_sum_watts
-
     def reveals_schedule(self, colluders: int) -> str:
+        if self.rounding is not None:
+            return "sums of integers are accounted for one by one"
         told = self.in_sum_watts and colluders > 0
         return "workers who hide each other know who sends, and some of them collude" if told else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SumsOfIntegers(WorkersNoise):
-    """The same for workers who send integers; no receiver's noise and no hidden schedule counts there."""
-
-    def watts_in_sum(self, receiver_watts: float) -> float:
-        """Return 0: a sum hides no more than what each worker brings."""
-        return 0.0
-
-    def reveals_schedule(self, colluders: int) -> str:
-        return "sums of integers are accounted for one by one"
 
     def of_copies(self, copies: int, factor: float) -> Self:
         """Return the fact where each of the copies is rounded."""

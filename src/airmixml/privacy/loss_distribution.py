@@ -126,7 +126,11 @@ def compose(parts: Sequence[tuple[LossDistribution, int]]) -> LossDistribution:
 def _range_of_sum(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[int, int]:
     """Return between which steps above the lowest sum all but ``_TAIL`` of the sum lies, by Chernoff's bound."""
     log_share = math.log(2.0 / _TAIL)
-    variance = sum(count * _variance(part.masses) for part, count in parts)
+    variance = 0.0
+    for part, count in parts:
+        places = np.arange(len(part.masses))
+        away = places - float(places @ part.masses) / float(part.masses.sum())
+        variance += count * float(away**2 @ part.masses)
     # The best rate for a normal sum, and smaller ones for a heavy tail, each half the next.
     rates = math.sqrt(2.0 * log_share / max(variance, 1.0)) * 2.0 ** np.arange(2 - _CHERNOFF_RATES, 2)
     log_moments = np.zeros((2, _CHERNOFF_RATES))
@@ -142,12 +146,6 @@ def _range_of_sum(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[int, i
     lows, highs = (each[np.isfinite(each)].tolist() for each in bounds)
     highest = sum(count * (len(part.masses) - 1) for part, count in parts)
     return math.floor(max([0.0, *(-low for low in lows)])), math.ceil(min([float(highest), *highs]))
-
-
-def _variance(masses: NDArray[np.float64]) -> float:
-    """Return the variance of the place of a mass."""
-    places = np.arange(len(masses)) - float(np.arange(len(masses)) @ masses) / float(masses.sum())
-    return float(places**2 @ masses)
 
 
 def _fast_size(least: int) -> int:
@@ -230,26 +228,15 @@ class PldAccountant(Accountant):
         if step > _COARSEST_STEP:
             return counted
         if usable_delta < delta / 2.0:
-            return min(counted, _renyi_epsilon(slots, delta))
-        return min(counted, _composed_epsilon(slots, kinds, step, usable_delta))
+            # The two directions of a removal are the same for both ways to sample.
+            drawn = slots.adjacency == "remove-one" and slots.sampling == "without-replacement"
+            return min(counted, RdpAccountant().epsilon(replace(slots, sampling="poisson") if drawn else slots, delta))
+        of_kinds = [slot_losses(slots.adjacency, s, slots.sampling_rate, step) for s, _ in kinds]
+        directions = (zip(each, (count for _, count in kinds), strict=True) for each in zip(*of_kinds, strict=True))
+        return min(counted, max(compose(list(each)).epsilon(usable_delta) for each in directions))
 
     def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         return self.epsilon(mechanism, delta, coarseness=10.0)
-
-
-def _composed_epsilon(slots: GaussianSlots, kinds: list[tuple[float, int]], step: float, delta: float) -> float:
-    """Return the larger epsilon of the two directions."""
-    of_kinds = [slot_losses(slots.adjacency, s, slots.sampling_rate, step) for s, _ in kinds]
-    counts = [count for _, count in kinds]
-    directions = zip(*of_kinds, strict=True)
-    return max(compose(list(zip(direction, counts, strict=True))).epsilon(delta) for direction in directions)
-
-
-def _renyi_epsilon(slots: GaussianSlots, delta: float) -> float:
-    """Return what Renyi accounting says; the two directions of a removal are the same for both ways to sample."""
-    if slots.adjacency == "remove-one" and slots.sampling == "without-replacement":
-        slots = replace(slots, sampling="poisson")
-    return RdpAccountant().epsilon(slots, delta)
 
 
 def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:

@@ -20,15 +20,16 @@ import numpy as np
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
-from airmixml.privacy import evaluation
 from airmixml.privacy.adversaries import DRAWN, Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certified_epsilon
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import GaussianSlots, gaussian_epsilon, gaussian_epsilons, gaussian_mu, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
-from airmixml.wording import epsilon_text
+from airmixml.wording import epsilon_text, plural
 
+UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
+"""What is said of the receiver against everyone, from whom only noise hides that workers bring."""
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 """Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
 
@@ -78,10 +79,15 @@ class PrivacyStatement:
 
     @property
     def receiver_in_words(self) -> str:
-        """What is assumed of the adversary's receiver, and epsilon if it is better."""
+        """What is assumed of the adversary's receiver, and epsilon if it is better; empty where that is not known."""
         if self.adversary == "everyone":
-            return evaluation.UNCHANGED
-        return evaluation.receiver_in_words(self.antennas, self.if_better, self.accountant)
+            return UNCHANGED
+        assumed = f"{plural(self.antennas, 'antenna')}, " if self.antennas else ""
+        told = ", ".join(
+            f"{epsilon_text(epsilon)} {'with' if name.endswith('antennas') else 'at'} {name}"
+            for name, epsilon in self.if_better.items()
+        )
+        return told and f"assumes {assumed}the stated noise floor and amplitudes; epsilon by {self.accountant} {told}"
 
     @property
     def delta_in_words(self) -> str:

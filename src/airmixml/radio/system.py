@@ -269,7 +269,7 @@ class System:
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
         """Return what noise says of slots of both kinds: of sums of integers, the coarser and longer of each."""
         sums = self.of_rounds.integers if self.rounds else None
-        if sums is None or not isinstance(fact, facts.SumsOfIntegers) or fact.rounding is None:
+        if sums is None or not isinstance(fact, facts.WorkersNoise) or fact.rounding is None:
             return fact
         both = fact.rounding, sums.rounding
         coarser = Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))

@@ -307,7 +307,7 @@ class _NoiseOnIntegers(OwnNoise):
         if sums is None:  # of vectors that nothing is known of: nobody sends
             yield facts.WorkersNoise(alone_watts=self.stated_watts(scenario))
             return
-        yield facts.SumsOfIntegers(
+        yield facts.WorkersNoise(
             alone_watts=2.0 * (received_watts or sums.received_watts) * sums.hidden_variance,
             by=sums.in_words,
             failure=min(1.0, scenario.slots_on_air * sums.honest.failure) if sums.masked else 0.0,

@@ -92,6 +92,11 @@ class Scenario:
         return self.radio.slots + self.learner.rounds
 
     @property
+    def has_rounds(self) -> bool:
+        """Whether any slots carry gradients."""
+        return self.workers.sends == "gradients" or bool(self.learner.rounds)
+
+    @property
     def rounds_share(self) -> float:
         """The share of the privacy loss (of mu^2) that rounds have together, where there are any."""
         return self.learner.rounds_share or self.score_link.rounds_share
