@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "attacks.json"
 DOCUMENT, FOLDER = ROOT / "docs" / "attacks.md", RESULTS.with_suffix("")
 PICTURE = ROOT / "docs" / "images" / "attack-alpha.png"
-METHODS = ("least-squares", "prior")
+METHODS = ("least-squares", "non-negative", "prior")
 ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "normal scores")
 
@@ -62,7 +62,7 @@ def server(results: Result) -> Table:
             [
                 case["label"],
                 epsilon_text(case["claimed"]["server"]),
-                *(percent(methods[name]["recognised_share"]) for name in METHODS),
+                *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
                 f"{prior['psnr_db']:.1f} dB",
                 percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),

@@ -41,7 +41,7 @@ PRESETS = (
     "private-mnist-rounds", "trustless-digits-digital",
 )  # fmt: skip
 MAXIMUM = "--preset paper-mnist --set mixing.power=max"
-SERVER, HEARING = "least-squares,prior", "prior,release,eavesdropper"
+SERVER, HEARING = "least-squares,non-negative,prior", "prior,release,eavesdropper"
 
 
 def varied(scenario: str, key: str, values: str, attacks: str, more: str = "") -> dict[str, str]:

@@ -101,7 +101,7 @@ ATTACKS: Final = Registry(
     needs=("about", "adversary", "findings", "refusal", "run"),
     places=places_in(
         "airmixml.attacks",
-        "server_attacks: least-squares prior",
+        "server_attacks: least-squares non-negative prior",
         "listener_attacks: release eavesdropper",
         "isolating_listener: everyone",
         "informed: informed-server=SERVER informed-release=RELEASE informed-eavesdropper=EAVESDROPPER",

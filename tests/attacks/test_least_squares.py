@@ -10,10 +10,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr
 
-from airmixml.attacks.server_attacks import solve_least_squares
+from airmixml.attacks.server_attacks import solve_least_squares, solve_non_negative
 from airmixml.attacks.watched import MixingMatrix
 from airmixml.radio.draws import SlotDraws
 
@@ -172,3 +173,21 @@ def test_the_unit_of_the_weights_does_not_matter(exponent: int) -> None:
     close(solve(scaled, root * mixtures), solve(matrix, mixtures))
     noisy = mixtures / root  # as received with a noise of 1 / weight
     close(solve(scaled, mixtures), np.linalg.lstsq(dense, noisy, rcond=None)[0])
+
+
+@pytest.mark.parametrize("slots", [60, 20])
+def test_within_the_range_of_what_is_sent_it_is_as_good_as_scipy(slots: int) -> None:
+    rng = np.random.default_rng(slots)
+    workers, most, weights = 30, np.array([1.0, 0.8, 0.9, 1.2]), rng.uniform(0.1, 10.0, slots)
+    shares = shares_of(slots, workers, 13)
+    matrix, dense = MixingMatrix(csr_array(shares), weights, CPU), shares * np.sqrt(weights)[:, None]
+    truth = np.clip(rng.uniform(-0.6, 1.6, (workers, 4)), 0.0, 1.0)  # many at a bound
+    mixtures = (shares @ truth + 0.05 * rng.standard_normal((slots, 4))) * np.sqrt(weights)[:, None]
+    start = tensor(solve(matrix, mixtures))
+    found = solve_non_negative(matrix, tensor(mixtures), tensor(most), start=start, iterations=500).double().numpy()
+    assert found.min() >= 0.0
+    assert (found <= most + 1e-6).all()
+    for column, bound in enumerate(most):
+        best = lsq_linear(dense, mixtures[:, column], (0.0, bound), tol=1e-12)
+        left = np.square(dense @ found[:, column] - mixtures[:, column]).sum() / 2.0
+        assert left == pytest.approx(best.cost, rel=1e-3, abs=1e-4)

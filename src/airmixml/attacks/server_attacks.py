@@ -1,14 +1,16 @@
 """The server's attacks: reconstruct every worker's sample at once, then see how like it is and who is recognised.
 
 Mixtures, schedule and shares are known. The received mixtures are Y = A X + noise with a known A, so this is linear
-algebra. Two ways to solve it:
+algebra. Three ways to solve it:
 
 - ``least-squares`` uses nothing else. Where slots are fewer than workers it is the solution nearest to the public mean.
+- ``non-negative`` also knows the range of the numbers that are sent.
 - ``prior`` knows how samples vary: with mean and covariance of public samples it is the best linear estimate there is
   (Wiener filter), which keeps what is smooth and common and drops what noise would drown.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -24,8 +26,10 @@ from airmixml.attacks.watched import MixingMatrix, ServerView
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario
+from airmixml.workers import input_range
 
-RECONSTRUCTIONS: Final = ("least-squares", "prior")
+RECONSTRUCTIONS: Final = ("least-squares", "non-negative", "prior")
 # A block of so many columns stays in the cache of a CPU while random rows of it are added up.
 _COLUMNS_ON_CPU: Final = 112
 _COLUMNS_ON_GPU: Final = 1024
@@ -51,13 +55,13 @@ def reconstruct(view: ServerView, method: str, *, progress: Progress = silent) -
     """Recover all workers' samples from what the server holds, by one of ``RECONSTRUCTIONS``."""
     if method not in RECONSTRUCTIONS:
         raise ScenarioError(f"method = {method!r}: must be one of {', '.join(RECONSTRUCTIONS)}")
-    if refusal := no_sample(view.scenario):
+    if refusal := (_no_range if method == "non-negative" else no_sample)(view.scenario):
         raise ScenarioError(f"method = {method!r}: cannot be used, {refusal}")
     public = view.layout.numbers_of(view.dataset.test_inputs, view.dataset.test_labels)
     if method == "prior":
         numbers = _with_prior(view, public, progress)
     else:
-        numbers = _without_prior(view, public.mean(axis=0), progress)
+        numbers = _without_prior(view, public.mean(axis=0), method, progress)
     inputs, labels = view.layout.read(numbers)
     return Reconstruction(inputs=inputs, labels=labels)
 
@@ -71,15 +75,29 @@ def _blocks(method: str, columns: int, device: torch.device, progress: Progress)
     progress(method, columns, columns)
 
 
-def _without_prior(view: ServerView, mean: Doubles, progress: Progress) -> torch.Tensor:
+def _no_range(scenario: Scenario) -> str:
+    """Return why nothing is known of the range of the numbers that are sent; empty if something is."""
+    workers = scenario.workers
+    if workers.sends == "moments":
+        return "products are sent, not numbers of a known range"
+    negative = workers.bits or input_range(workers)[0] < 0.0
+    return no_sample(scenario) or ("what the encoder sends may be negative" if negative else "")
+
+
+def _without_prior(view: ServerView, mean: Doubles, method: str, progress: Progress) -> torch.Tensor:
     """Solve for every number by itself; returns workers x numbers."""
-    matrix, device = view.matrix, view.received.device
+    matrix, device, workers = view.matrix, view.received.device, view.scenario.workers
     centre, root = torch.from_numpy(mean).float().to(device), _root_weights(view)
+    most = [input_range(workers)[1]] * view.dataset.input_dim + [workers.label_weight] * view.dataset.label_dim
     found = torch.empty((matrix.workers, len(mean)), device=device)
-    for columns in _blocks("least-squares", len(mean), device, progress):
+    for columns in _blocks(method, len(mean), device, progress):
+        mixtures = view.received[:, columns] * root
         public = centre[columns].expand(matrix.workers, -1).contiguous()
-        surplus, ridge = view.received[:, columns] * root - matrix.mix(public), torch.zeros_like(centre[columns])
-        found[:, columns] = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
+        surplus, ridge = mixtures - matrix.mix(public), torch.zeros_like(centre[columns])
+        solved = centre[columns] + solve_least_squares(matrix, surplus, ridge=ridge)
+        if method == "non-negative":
+            solved = solve_non_negative(matrix, mixtures, torch.tensor(most[columns], device=device), start=solved)
+        found[:, columns] = solved
     return found
 
 
@@ -159,6 +177,27 @@ def solve_least_squares(
         squares = shorter
         moving &= squares > enough
     return found * size
+
+
+def solve_non_negative(
+    matrix: MixingMatrix, mixtures: torch.Tensor, most: torch.Tensor, *, start: torch.Tensor, iterations: int = 100
+) -> torch.Tensor:
+    """Minimise ||A X - Y||^2 with 0 <= X <= most (shape columns) by accelerated projected gradients; returns X.
+
+    A has no negative entry, so diag(A^T A 1) is above A^T A: its inverse is a step of each worker's own that is never
+    too long, however loud others are (Beck and Teboulle 2009, FISTA; De Pierro 1995 for the diagonal).
+    """
+    ones = torch.ones((matrix.workers, 1), device=start.device)
+    curvature = matrix.collect(matrix.mix(ones)).clamp_min(_TINY)
+    found = ahead = start.clamp(min=0.0).minimum(most)
+    momentum = 1.0
+    for _ in range(iterations):
+        downhill = matrix.collect(mixtures - matrix.mix(ahead))
+        following = (ahead + downhill / curvature).clamp(min=0.0).minimum(most)
+        faster = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        found, ahead = following, following + (momentum - 1.0) / faster * (following - found)
+        momentum = faster
+    return found
 
 
 def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
@@ -296,9 +335,9 @@ class ServerAttack:
 
     method: str
     about: str
+    refusal: Callable[[Scenario], str] = no_sample
     adversary: ClassVar[str] = "server"
     findings: ClassVar[type[ServerFindings]] = ServerFindings
-    refusal = staticmethod(no_sample)
 
     def run(self, target: Target) -> Outcome:
         """Reconstruct all workers; examples are what was recovered of the first worker that holds each of them."""
@@ -311,4 +350,5 @@ class ServerAttack:
 
 
 LEAST_SQUARES: Final = ServerAttack("least-squares", "solve for all samples, each slot weighted by its noise")
+NON_NEGATIVE: Final = ServerAttack("non-negative", "the same within the range of what workers send", _no_range)
 PRIOR: Final = ServerAttack("prior", "the same with mean and covariance of public samples (Wiener filter)")
