@@ -69,7 +69,7 @@ def answer() -> int:
 
     from airmixml.cli.options import app
     from airmixml.errors import AirMixError
-    from airmixml.registries import naming_objects
+    from airmixml.registry import naming_objects
     from airmixml.wording import reason
 
     for stream in (sys.stdout, sys.stderr):

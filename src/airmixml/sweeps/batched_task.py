@@ -14,7 +14,7 @@ from airmixml.engines.processes import Lost, Tell, Work
 from airmixml.errors import AirMixError
 from airmixml.files import ResultStore, locked, remove_temporaries
 from airmixml.progress import Progress, silent
-from airmixml.registries import naming_objects
+from airmixml.registry import naming_objects
 from airmixml.scenario import Scenario
 from airmixml.storage.study import Study
 from airmixml.sweeps.batches import Batch, Outcome, Part, Place, may_be_mended, on_gpu, silent_share, useful_jobs
