@@ -12,7 +12,6 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, show_study
-from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.rules import AUTO
@@ -44,8 +43,6 @@ def compare_command(
     """
     scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     started, name = time.perf_counter(), f"compare-{folder_stem(scenario.name, scenario.air)}"
     from airmixml.compare import choose_methods  # after the checks: importing torch takes seconds
 

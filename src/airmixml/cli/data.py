@@ -68,21 +68,28 @@ def fetch_data(
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
     from airmixml.data.mnist import ALREADY_THERE
 
-    published = _fetchable(dataset)
+    if dataset not in DATASETS:
+        fetched = " and ".join(name for name in DATASETS.own if _published(name))
+        near = did_you_mean(dataset, DATASETS.names) or ";"
+        raise ScenarioError(f"{shown(dataset)}: no data set of that name{near} only {fetched} are fetched")
+    published = _published(dataset)
+    if published is None:
+        source = "scikit-learn" if dataset in DATASETS.own else "a package of its own"
+        raise ScenarioError(f"{dataset}: comes with {source}, there is nothing to fetch; use it as it is")
     folder = published.folder if data_dir is None else data_dir
     with progress_bars() as progress:
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
         obtained = published.fetch(folder, replace_broken=data_dir is None, progress=progress)
-    fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
+    new = sum(entry.source != ALREADY_THERE for entry in obtained)
     files = [
         {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
         for entry in obtained
     ]
     show(
         as_json,
-        {"data_set": published.name, "folder": str(folder), "fetched_files": fetched, "files": files},
+        {"data_set": published.name, "folder": str(folder), "fetched_files": new, "files": files},
         *(f"{entry.path}: {entry.source}" for entry in obtained),
-        "All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""),
+        "All checksums are right." + (" There was nothing to fetch." if new == 0 else ""),
     )
 
 
@@ -107,20 +114,6 @@ def _describe(name: str) -> dict[str, Any]:
 def _published(name: str) -> "PublishedSet | None":
     """Return the files of a data set that is fetched; another package's may declare nothing about them."""
     return getattr(DATASETS.load(name), "published", None)
-
-
-def _fetchable(dataset: str) -> "PublishedSet":
-    if dataset not in DATASETS:
-        fetched = [name for name in DATASETS.own if _published(name)]
-        raise ScenarioError(
-            f"{shown(dataset)}: no data set of that name{did_you_mean(dataset, DATASETS.names) or ';'} only "
-            f"{' and '.join(fetched)} are fetched"
-        )
-    published = _published(dataset)
-    if published is None:
-        source = "scikit-learn" if dataset in DATASETS.own else "a package of its own"
-        raise ScenarioError(f"{dataset}: comes with {source}, there is nothing to fetch; use it as it is")
-    return published
 
 
 def init_command(

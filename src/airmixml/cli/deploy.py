@@ -16,12 +16,14 @@ from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
+from airmixml.scenario.rules import Choice, Real
 from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.data import DataSet
     from airmixml.deploy.endpoint import Endpoint
 
+_SECONDS: Final = Real(low=0, open_low=True)
 PRESET: Final = "trustless-wine"
 _PICTURE: Final = "deploy-lanes.png"
 
@@ -109,8 +111,7 @@ def up_command(
     from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
-    if not deadline > 0.0:
-        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    _SECONDS.check("--deadline", deadline)
     if chosen.file is None and chosen.preset is None:
         chosen = replace(chosen, preset=PRESET)
     scenario = chosen.settled(data_dir=data_dir)
@@ -260,8 +261,7 @@ def server_command(
 
     Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
     """
-    if not deadline > 0.0:
-        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    _SECONDS.check("--deadline", deadline)
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
@@ -360,6 +360,4 @@ def air_command(
     from airmixml.deploy.gnuradio_air import GnuRadio
 
     runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
-    if runtime not in runtimes:
-        raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(runtimes)}")
-    run_air(folder, runtimes[runtime], echo)
+    run_air(folder, runtimes[Choice(tuple(runtimes)).check("--runtime", runtime)], echo)

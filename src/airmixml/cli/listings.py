@@ -1,13 +1,13 @@
 """``airmix presets``, ``airs``, ``show`` and ``plugins``: what can be chosen by name, and who brings it."""
 
-from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, print_line, show
+from airmixml.cli.terminal import print_json, show
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import Table
 from airmixml.registries import REGISTRIES
@@ -60,18 +60,6 @@ def show_command(
         typer.echo(text, nl=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Plugin:
-    """One name of one kind; ``problem`` is empty unless the name cannot be used or does not load."""
-
-    kind: str
-    group: str
-    name: str
-    package: str = _OURS
-    version: str = __version__
-    problem: str = ""
-
-
 def plugins_command(
     check: Annotated[
         bool, typer.Option("--check", help="Load each of them and report those that are broken (exit code 1).")
@@ -82,19 +70,31 @@ def plugins_command(
 
     These are encoders, data sets, accountants, adversaries, learners, attacks, methods and impairments.
     """
-    found = [each for registry in REGISTRIES for each in _installed(registry)]
-    if check:
-        found = [each if each.problem else replace(each, problem=_loading_problem(each)) for each in found]
-    if as_json:
-        print_json({"plugins": [asdict(each) for each in found]})
-    else:
-        _print(found)
-    if check and any(each.problem for each in found):
+    found = [each for registry in REGISTRIES for each in _installed(registry, check=check)]
+    lines, broken = [], [each for each in found if each["problem"]]
+    for registry in REGISTRIES:
+        sound = [each for each in found if each["group"] == registry.group and not each["problem"]]
+        names = ", ".join(each["name"] + (f" ({_source(each)})" if each["package"] != _OURS else "") for each in sound)
+        lines.append((registry.kind, registry.group, names))
+    columns = ("kind", "entry-point group", "names")
+    table = Table(title="What can be chosen by name", columns=columns, rows=lines, words=3)
+    problems = (f"{each['kind']} {each['name']} of {_source(each)}: {each['problem']}" for each in broken)
+    none = "No other package adds to them; docs/extending.md shows how to write one."
+    ours = all(each["package"] == _OURS for each in found)
+    show(as_json, {"plugins": found}, table, *(Text(each, "bold red") for each in problems), *([none] if ours else []))
+    if check and broken:
         raise typer.Exit(1)
 
 
-def _installed(registry: Registry) -> list[_Plugin]:
-    found = [_Plugin(kind=registry.kind, group=registry.group, name=name) for name in registry.own]
+def _source(plugin: dict[str, str]) -> str:
+    return f"{plugin['package']} {plugin['version']}"
+
+
+def _installed(registry: Registry, *, check: bool) -> list[dict[str, str]]:
+    """Return what there is of a kind, and the problem of a name that cannot be used or, on ``check``, does not load."""
+    own = {"kind": registry.kind, "group": registry.group}
+    ours = {"package": _OURS, "version": __version__, "problem": ""}
+    found = [{**own, "name": name, **ours} for name in registry.own]
     points = sorted(entry_points(group=registry.group), key=lambda point: (point.name, point.value))
     for point in points:
         problem = ""
@@ -103,37 +103,18 @@ def _installed(registry: Registry) -> list[_Plugin]:
         elif any(other.name == point.name and other.value != point.value for other in points):
             problem = "two packages bring this name; uninstall one of them"
         package, version = ("unknown", "") if point.dist is None else (point.dist.name, point.dist.version)
-        own = _Plugin(kind=registry.kind, group=registry.group, name=point.name)
-        found.append(replace(own, package=package, version=version, problem=problem))
+        found.append({**own, "name": point.name, "package": package, "version": version, "problem": problem})
+    if check:
+        found = [each if each["problem"] else {**each, "problem": _loading_problem(registry, each)} for each in found]
     return found
 
 
-def _loading_problem(plugin: _Plugin) -> str:
-    registry = next(registry for registry in REGISTRIES if registry.group == plugin.group)
+def _loading_problem(registry: Registry, plugin: dict[str, str]) -> str:
     try:
-        registry.load(plugin.name)
+        registry.load(plugin["name"])
     except AirMixError as problem:
-        name = f"{plugin.kind} {shown(plugin.name)} of {plugin.package} {plugin.version}: "
+        name = f"{registry.kind} {shown(plugin['name'])} of {_source(plugin)}: "
         return str(problem).removeprefix(name)  # which stands before it in every list
     except Exception as problem:  # whatever happens when a module is imported
         return f"cannot be loaded ({type(problem).__name__}: {reason(problem)})"
     return ""
-
-
-def _print(found: list[_Plugin]) -> None:
-    rows = []
-    for registry in REGISTRIES:
-        names = [
-            each.name if each.package == _OURS else f"{each.name} ({each.package} {each.version})"
-            for each in found
-            if each.group == registry.group and not each.problem
-        ]
-        rows.append((registry.kind, registry.group, ", ".join(names)))
-    columns = ("kind", "entry-point group", "names")
-    console.print(Table(title="What can be chosen by name", columns=columns, rows=rows, words=3))
-    for each in found:
-        if each.problem:
-            source = f"{each.kind} {each.name} of {each.package} {each.version}"
-            print_line(f"{source}: {each.problem}", style="bold red")
-    if all(each.package == _OURS for each in found):
-        console.print("No other package adds to them; docs/extending.md shows how to write one.")

@@ -121,18 +121,9 @@ def _options(
         echo(context.get_help())
 
 
-File = Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)]
-Preset = Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")]
-Assignments = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
-]
 AirName = Annotated[
     str | None,
     Option("--air", metavar="NAME", help="Use a channel profile that comes with the package; see `airmix airs`."),
-]
-Bounds = Annotated[
-    Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
 ]
 Seed = Annotated[int | None, Option(help="Seed of the (first) run [default: the scenario's].")]
 Seeds = Annotated[int, Option(help="Number of runs, with consecutive seeds.")]
@@ -144,12 +135,7 @@ Engine = Annotated[str, Option(help="Compute on this machine (local) or on a Ray
 Jobs = Annotated[
     int | None, Option(help="Number of processes [default: 1 on this machine; all cores of a Ray cluster].")
 ]
-CellJobs = Annotated[int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
-Ledger = Annotated[
-    Path | None,
-    Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),
-]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]
 NoPicture = Annotated[bool, Option("--no-picture", help="Do not draw a figure.")]
@@ -198,15 +184,21 @@ def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
 class Chosen:
     """The options that name a scenario: a file or a preset, the air that it is put on, and what is changed in it."""
 
-    file: File = None
-    preset: Preset = None
+    file: Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)] = None
+    preset: Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")] = None
     air: AirName = None
-    assignments: Assignments = None
-    bounds: Bounds = None
+    assignments: Annotated[
+        list[str] | None,
+        Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
+    ] = None
+    bounds: Annotated[
+        Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
+    ] = None
 
     def read(self, seed: int | None = None) -> "Scenario":
         """Return the scenario; no data are read."""
         from airmixml.scenario import Scenario
+        from airmixml.scenario.toml import rule_of
 
         overrides = on_air(self.air, self.assignments)
         if (self.file is None) == (self.preset is None):
@@ -215,7 +207,7 @@ class Chosen:
         scenario = scenario.with_overrides(*overrides)
         if self.bounds is not None:
             scenario = scenario.with_bounds(self.bounds)
-        return scenario if seed is None else scenario.with_seed(seed)
+        return scenario if seed is None else scenario.with_seed(rule_of("seed").check("--seed", seed))
 
     def settled(
         self,
@@ -232,7 +224,11 @@ class Chosen:
                 "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set "
                 "workers.count=N"
             )
-        return settle_scenario(scenario, data_dir=data_dir, test_rows=test_rows)
+        if scenario.is_settled:
+            return scenario
+        from airmixml.workers import settle  # here: it needs NumPy
+
+        return settle(scenario, data_dir=data_dir, test_rows=test_rows)
 
     def words(self) -> list[str]:
         """Return the options as they are typed."""
@@ -247,7 +243,9 @@ class Where:
     """The options that say where a study is computed and kept."""
 
     engine: Engine = "local"
-    jobs: CellJobs = None
+    jobs: Annotated[
+        int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
+    ] = None
     out: Out = None
     force: Force = False
     device: Device = "cpu"
@@ -257,15 +255,6 @@ class Where:
         """Return them as studies take them; refuse an engine or a number of jobs that cannot be."""
         Engines.of(self.engine, self.jobs)
         return {**vars(self), "jobs": self.jobs or 0}
-
-
-def settle_scenario(scenario: "Scenario", *, data_dir: Path | None = None, test_rows: bool = True) -> "Scenario":
-    """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
-    if scenario.is_settled:
-        return scenario
-    from airmixml.workers import settle  # here: it needs NumPy
-
-    return settle(scenario, data_dir=data_dir, test_rows=test_rows)
 
 
 def with_groups(command: Callable[..., None]) -> Any:

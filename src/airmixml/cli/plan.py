@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from airmixml.errors import ScenarioError
 from airmixml.files import write_text, writing_to
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
-from airmixml.scenario.rules import AUTO, Whole
+from airmixml.scenario.rules import AUTO, Real, Whole
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.run_folder import check_free
 
@@ -109,7 +108,11 @@ def plan_command(
     if plan.feasible:
         plain["run_with"] = shlex.join(with_set(words, overrides))
     if write is not None and plan.feasible:
-        _write_recommended(_with_own_table(scenario) if counted else scenario, overrides, write)
+        from airmixml.radio.masking import with_masks_settled
+
+        recommended = (_with_own_table(scenario) if counted else scenario).with_overrides(*overrides)
+        with writing_to(write, option="--write"):
+            write_text(write, with_masks_settled(recommended).to_toml(comments=True))
         places["scenario"] = str(write)
     from airmixml.planning.plan_page import draw_plan, plan_page, write_plan
 
@@ -148,8 +151,8 @@ def _about_the_file(words: list[str], scenario: Scenario, rows: int | None) -> I
 
 
 def _check_limits(max_air_seconds: float | None, accuracy: float | None) -> None:
-    if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
-        raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
+    if max_air_seconds is not None:
+        Real(low=0, open_low=True).check("--max-air-seconds", max_air_seconds)
     if accuracy is not None and not 0.0 < accuracy < 1.0:
         hint = f"; for {accuracy:g} % give {accuracy / 100:g}" if 1.0 < accuracy < 100.0 else ""
         raise ScenarioError(f"--accuracy = {accuracy:g}: must be above 0 and below 1, such as 0.9{hint}")
@@ -166,14 +169,6 @@ def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, fo
             raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
         with writing_to(write, option="--write"):  # a search may take minutes
             TemporaryFile(dir=write.parent).close()
-
-
-def _write_recommended(scenario: Scenario, overrides: Sequence[str], path: Path) -> None:
-    """Write the scenario with all that the plan recommends."""
-    from airmixml.radio.masking import with_masks_settled
-
-    with writing_to(path, option="--write"):
-        write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
 
 
 def _as_a_run_settles(plan: Plan, given: Scenario, scenario: Scenario, inputs: int) -> Plan:

@@ -1,21 +1,21 @@
 """``airmix run``."""
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import make_or_find, show_made
-from airmixml.errors import hides_values
 from airmixml.runs.run_page import run_page
-from airmixml.scenario import Speed
+from airmixml.scenario import Scenario, Speed
+from airmixml.storage.run_folder import SCENARIO
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 
-@hides_values
 def run_command(
     chosen: options.Chosen,
     seed: options.Seed = None,
@@ -36,7 +36,10 @@ def run_command(
         bool,
         Option("--show-values", help="With --private: let error messages quote rows and values, for the owner alone."),
     ] = False,
-    ledger: options.Ledger = None,
+    ledger: Annotated[
+        Path | None,
+        Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario and write a run folder.
@@ -45,13 +48,7 @@ def run_command(
     same command to resume an interrupted run, or to see a finished one again. Without --private it is a simulation: its
     noise follows from the seed.
     """
-    tested = public_test or not private
     scenario = chosen.read(seed)
-    if private:
-        from airmixml.workers.loading import check_protectable  # here: it needs NumPy
-
-        check_protectable(scenario.workers)
-    scenario = options.settle_scenario(scenario, data_dir=data_dir, test_rows=tested)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
@@ -60,7 +57,8 @@ def run_command(
     where |= {"ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     metrics = make_or_find(run, scenario, seeds=seeds, **mode, **where)
-    show_made(as_json, metrics, run_page(metrics, scenario), picture="figures/*.png")
+    settled = Scenario.load(Path(metrics["run_dir"]) / SCENARIO)
+    show_made(as_json, metrics, run_page(metrics, settled), picture="figures/*.png")
 
 
 def _checkpoint_seconds() -> float:

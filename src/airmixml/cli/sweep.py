@@ -18,7 +18,6 @@ from airmixml.scenario.toml import value_text
 from airmixml.wording import plural
 
 if TYPE_CHECKING:
-    from airmixml.audit import AuditSettings
     from airmixml.sweeps.sweep_page import Swept
 
 
@@ -50,7 +49,13 @@ def sweep_command(
     simulation: it protects nobody's data.
     """
     scenario = chosen.read(seed)  # what it leaves to its data each cell has its own of
-    values, settings = Grid.parse(grid or ()), where.settings()
+    values, settings, audit = Grid.parse(grid or ()), where.settings(), None
+    if trials is not None:
+        if command != "audit":
+            raise ScenarioError("--trials: belongs to --command audit; leave it out")
+        from airmixml.audit import AuditSettings
+
+        audit = AuditSettings(trials=trials)
     from airmixml.sweeps.grid_sweep import sweep_grid
     from airmixml.sweeps.sweep_page import sweep_page, write_sweep
 
@@ -62,7 +67,7 @@ def sweep_command(
             command=command,
             metrics=metric or (),
             attacks=None if attacks is None else attacks.split(","),
-            audit=_audit_settings(command, trials),
+            audit=audit,
             progress=progress,
             **settings,
         )
@@ -80,17 +85,6 @@ def sweep_command(
     if swept.failures:
         after = "the other cells are kept; the same command tries those again that broke or were lost"
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
-
-
-def _audit_settings(command: str, trials: int | None) -> AuditSettings | None:
-    """Return what an audit is asked for; None where nothing is."""
-    if trials is None:
-        return None
-    if command != "audit":
-        raise ScenarioError("--trials: belongs to --command audit; leave it out")
-    from airmixml.audit import AuditSettings
-
-    return AuditSettings(trials=trials)
 
 
 def _failures(swept: Swept) -> list[str]:

@@ -115,8 +115,11 @@ def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
 
     The environment variable AIRMIX_PROGRESS_SECONDS sets another time; 0 asks for no lines.
     """
-    started, between = clock(), _seconds_between_lines()
-    said = started
+    started = said = clock()
+    try:
+        between = float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
+    except ValueError:
+        between = _SECONDS_BETWEEN_LINES
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal said
@@ -127,13 +130,6 @@ def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
             print_error_line(f"airmix: {stage}: {done:,} of {total:,}{share} after {now - started:.0f} s")
 
     return report
-
-
-def _seconds_between_lines() -> float:
-    try:
-        return float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
-    except ValueError:
-        return _SECONDS_BETWEEN_LINES
 
 
 def print_error_line(text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
@@ -102,16 +103,15 @@ def claimed_card(
     epsilon = epsilon if epsilon is not None else math.inf
     delta = scenario.privacy.delta if delta is None else delta
     adjacency = adjacency or scenario.privacy.adjacency
-    told: Rows = (
+    told = [
         ("delta", f"{delta:.3g}: the probability with which that may fail"),
         ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
-    )
-    if "trust" not in dict(extra):
-        told = (*told, ("trust", trust(scenario, adversary)))
+    ]
+    told += [] if "trust" in dict(extra) else [("trust", trust(scenario, adversary))]
     promise, level = promise_of(epsilon)
     return Card(
         adversary=adversary,
-        who=_who(adversary),
+        who=ADVERSARIES.load(adversary).about if adversary in ADVERSARIES else "",  # methods are compared with others
         epsilon=text or (epsilon_text(epsilon) if certified else NO_GUARANTEE),
         promise=promise,
         level=level,
@@ -186,14 +186,7 @@ def asked_for(scenario: Scenario) -> str:
     )
 
 
-def _who(adversary: str) -> str:
-    try:
-        return str(ADVERSARIES.load(adversary).about)
-    except Exception:  # of a package that is no longer installed, or of a method that is compared
-        return ""
-
-
-_FROM_FILE: Final = "scenario.toml"
+FROM_FILE: Final = "scenario.toml"  # in a command that reads the scenario which the report shows
 _MOST_CHANGES: Final = 12
 
 
@@ -214,46 +207,24 @@ def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, st
 
 def _chosen(scenario: Scenario) -> Sequence[str]:
     if scenario.name in preset_names():
-        preset = Scenario.preset(scenario.name)
-        try:
-            changes = _changes(preset, scenario)
+        preset, air = Scenario.preset(scenario.name), scenario.air.preset
+        with suppress(AirMixError):  # such as an air that no longer comes with the package
+            # Another air is named first, since it brings keys of its own.
+            before = [] if air == preset.air.preset else [f"air.preset={air}"]
+            was = flat(preset.on_air(air) if before else preset)
+            changed = {key: value for key, value in flat(scenario).items() if value != was[key]}
+            changes = before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
             if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
                 return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
-        except AirMixError:
-            pass  # such as an air that no longer comes with the package
-    return (_FROM_FILE,)
-
-
-def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
-    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
-    chosen = scenario.air.preset
-    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
-    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
-    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
-
-
-def needs_file(command: Sequence[str]) -> bool:
-    """Whether the command reads the scenario that the report shows."""
-    return _FROM_FILE in command
+    return (FROM_FILE,)
 
 
 def flat(scenario: Scenario) -> dict[str, Any]:
     """Return every key as it is written after ``--set``, with its value."""
-    tables = scenario.to_dict()
-    top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
-    below = {
-        f"{table}.{key}": value
-        for table, keys in tables.items()
-        if isinstance(keys, dict)
-        for key, value in keys.items()
-    }
-    return top | below
-
-
-def changed_keys(before: Scenario, after: Scenario) -> dict[str, Any]:
-    """Return the keys of the second scenario that differ from the first, with their values there."""
-    was = flat(before)
-    return {key: value for key, value in flat(after).items() if value != was[key]}
+    found: dict[str, Any] = {}
+    for name, value in scenario.to_dict().items():
+        found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 def shown_value(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any, Final, TypeVar, assert_never
@@ -166,6 +165,7 @@ class Page:
 
     def to_html(self) -> str:
         """Return one file: nothing in it is fetched, and no script runs."""
+        style = (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
         shown = [(each, inside) for each in self.sections if (inside := _html(each.parts))]
         links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.heading) for each, _ in shown))
         sections = "".join(
@@ -180,7 +180,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta name="generator" content="{GENERATOR} {__version__}">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-            f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
             '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
             f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
             f"{verdict}{notices}"
@@ -188,11 +188,6 @@ class Page:
             f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
             "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
         )
-
-
-@cache
-def _style() -> str:
-    return (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
 
 
 def _html(parts: Iterable[Part]) -> str:
@@ -225,7 +220,10 @@ def _part(part: Part) -> str:
         case Code():
             html = f"<pre><code>{escape(part.text)}</code></pre>\n"
         case Picture():
-            html = _figure(part)
+            caption, source = escape(part.caption), base64.b64encode(part.content).decode("ascii")
+            image = f'<img class="wide" src="data:image/png;base64,{source}" alt="{escape(part.shows)}">'
+            shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
+            html = f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"
         case _:
             assert_never(part)
     return html
@@ -281,11 +279,3 @@ def _card(card: Card) -> str:
         f'<p class="promise">{escape(card.promise)}</p>\n<p>{escape(card.words)}</p>\n'
         f"{_named(card.facts)}{more}</article>\n"
     )
-
-
-def _figure(picture: Picture) -> str:
-    caption = escape(picture.caption)
-    source = f"data:image/png;base64,{base64.b64encode(picture.content).decode('ascii')}"
-    image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
-    shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
-    return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"

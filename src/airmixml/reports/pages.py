@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.files import Read, corrupt_file, read_regular, write_text, writing_to
-from airmixml.output.cards import asked_for, command_for, needs_file
+from airmixml.output.cards import FROM_FILE, asked_for, command_for
 from airmixml.output.page import GENERATOR, Code, Facts, Folded, Page, Part, Picture, section
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION, REPORT, SCENARIO
@@ -243,7 +243,7 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
                 "again",
                 "Make it again",
                 Code(shlex.join(command)),
-                *(["with the scenario below saved as scenario.toml."] if needs_file(command) else []),
+                *(["with the scenario below saved as scenario.toml."] if FROM_FILE in command else []),
                 *([_REPEATED] if protected else []),
                 *again,
                 Folded(summary="Made with", parts=(Facts(caption="Versions and time", rows=versions),)),

@@ -123,12 +123,9 @@ def _fitted(learner: Learner, dataset: DataSet, inputs: NDArray[Any], labels: ND
     edge = 0.0
     if len(inputs) < _ENOUGH_ROWS * inputs.shape[1] and len(inputs) >= _FOLDS:
         held = np.arange(len(inputs)) % _FOLDS == 0
-        tried = dict(zip(_EDGES, _models(learner, dataset, inputs[~held], labels[~held], _EDGES), strict=True))
-
-        def held_score(edge: float) -> float:
-            return float(_row_scores(dataset, _predicted(tried[edge], dataset, inputs[held]), labels[held]).mean())
-
-        edge = max(_EDGES, key=held_score)
+        tried = _models(learner, dataset, inputs[~held], labels[~held], _EDGES)
+        scores = [_row_scores(dataset, _predicted(each, dataset, inputs[held]), labels[held]).mean() for each in tried]
+        edge = _EDGES[int(np.argmax(scores))]
     return next(_models(learner, dataset, inputs, labels, (edge,)))
 
 
