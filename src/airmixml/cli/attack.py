@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Exit, Option
@@ -61,7 +62,8 @@ def attack_command(
     parts = choose_parts(attacks, scenario)
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
     metrics = make_or_find(attack, scenario, parts, engine=engine, jobs=jobs, **where)
-    show_made(as_json, metrics, attack_page(metrics, scenario), file="attack.md", picture="attack.png")
+    page, folder = attack_page(metrics, scenario), Path(metrics["run_dir"])
+    show_made(as_json, metrics, page, folder, file="attack.md", picture="attack.png")
 
 
 def audit_command(
@@ -123,6 +125,7 @@ def audit_command(
 
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
     metrics = make_or_find(audit, scenario, settings, engine=engine, jobs=jobs, **where)
-    show_made(as_json, metrics, audit_page(metrics, scenario), file="audit.md", picture="audit.png")
+    page, folder = audit_page(metrics, scenario), Path(metrics["run_dir"])
+    show_made(as_json, metrics, page, folder, file="audit.md", picture="audit.png")
     if metrics["caught"] != bool(settings.fault.name):
         raise Exit(1)

@@ -61,17 +61,10 @@ def compare_command(
             force=force,
             context=RunContext(speed=speed, data_dir=data_dir, progress=progress),
         )
-    plain, folder = comparison.to_dict(), comparison.out
-    show_study(
-        as_json,
-        plain,
-        comparison_page(plain, comparison.scenario),
-        name="compare",
-        out=folder,
-        write=lambda: write_comparison(plain, comparison.scenario, folder),
-        seconds=time.perf_counter() - started,
-        kept=plural(comparison.kept, "result") if comparison.kept else "",
-    )
+    plain, scenario = comparison.to_dict(), comparison.scenario
+    files, seconds = write_comparison(plain, scenario, comparison.out), time.perf_counter() - started
+    kept = plural(comparison.kept, "result") if comparison.kept else ""
+    show_study(as_json, plain, comparison_page(plain, scenario), files, seconds=seconds, kept=kept)
 
 
 def tolerances_command(
@@ -109,13 +102,6 @@ def tolerances_command(
     with progress_bars() as progress:
         found = find_tolerances(scenario, drop=drop, seeds=seeds, only=only, quick=quick, progress=progress, **settings)
     plain = found.plain
-    show_study(
-        as_json,
-        plain,
-        tolerances_page(plain, scenario),
-        name="tolerances",
-        out=found.out,
-        write=lambda: write_tolerances(plain, scenario, found.out),
-        seconds=found.seconds,
-        kept=f"{plural(plain['kept'], 'run')} of {plain['runs']:,}" if plain["kept"] else "",
-    )
+    kept = f"{plural(plain['kept'], 'run')} of {plain['runs']:,}" if plain["kept"] else ""
+    page, files = tolerances_page(plain, scenario), write_tolerances(plain, scenario, found.out)
+    show_study(as_json, plain, page, files, seconds=found.seconds, kept=kept)

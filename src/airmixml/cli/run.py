@@ -57,8 +57,9 @@ def run_command(
     where |= {"ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     metrics = make_or_find(run, scenario, seeds=seeds, **mode, **where)
-    settled = Scenario.load(Path(metrics["run_dir"]) / SCENARIO)
-    show_made(as_json, metrics, run_page(metrics, settled), picture="figures/*.png")
+    folder = Path(metrics["run_dir"])
+    page = run_page(metrics, Scenario.load(folder / SCENARIO))  # with what the run settled
+    show_made(as_json, metrics, page, folder, picture="figures/*.png")
 
 
 def _checkpoint_seconds() -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -71,17 +71,9 @@ def sweep_command(
             progress=progress,
             **settings,
         )
-    plain = swept.to_dict()
-    show_study(
-        as_json,
-        {**plain, "kept": swept.kept},
-        sweep_page(plain, scenario),
-        name="sweep",
-        out=swept.out,
-        write=lambda: write_sweep(swept),
-        seconds=swept.seconds,
-        kept=plural(swept.kept, "run") if swept.kept else "",
-    )
+    plain, kept = swept.to_dict(), plural(swept.kept, "run") if swept.kept else ""
+    page, files = sweep_page(plain, scenario), write_sweep(swept)
+    show_study(as_json, {**plain, "kept": swept.kept}, page, files, seconds=swept.seconds, kept=kept)
     if swept.failures:
         after = "the other cells are kept; the same command tries those again that broke or were lost"
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
@@ -145,17 +137,9 @@ def reproduce_command(
     with progress_bars() as progress:
         reproduction = reproduce(request, folder, jobs=jobs or 0, engine=engine, data_dir=data_dir, progress=progress)
     kept = f"{reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')}"
-    plain = reproduction.to_dict()
-    show_study(
-        as_json,
-        {**plain, "failures": reproduction.failures},
-        reproduction_page(plain),
-        name="report",
-        out=folder,
-        write=lambda: reproduction.files,
-        seconds=reproduction.seconds,
-        kept=kept if reproduction.kept_batches else "",
-    )
+    how: dict[str, Any] = {"seconds": reproduction.seconds, "kept": kept if reproduction.kept_batches else ""}
+    plain = {**reproduction.to_dict(), "failures": reproduction.failures}
+    show_study(as_json, plain, reproduction_page(plain), reproduction.files, **how)
     if not as_json:
         print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
     if reproduction.failures:

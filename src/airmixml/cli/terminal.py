@@ -102,14 +102,6 @@ def command_seconds() -> float:
     return time.monotonic() - STARTED
 
 
-def print_places(everything: Path | str, report: Mapping[str, str], *, note: str = "", picture: str = "") -> None:
-    """Print how long the command took, and where all it made, its picture and its report are."""
-    drawn = f", picture in {picture}" if picture else ""
-    print_line(f"{duration(command_seconds())}{note}; everything in {everything}{drawn}")
-    for line in report_lines(report):
-        print_line(line)
-
-
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
     """Return a Progress callable that writes a line to stderr at most every half minute, the first after one.
 
@@ -197,39 +189,30 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
     return metrics
 
 
-def show_made(as_json: bool, metrics: dict[str, Any], page: Page, *, file: str = "", picture: str) -> None:
-    """Print a run, an attack or an audit, and where its ``file`` and its ``picture`` are, which may be a pattern."""
-    folder = Path(metrics["run_dir"])
+def show_made(
+    as_json: bool, plain: dict[str, Any], page: Page, folder: Path, *, file: str = "", picture: str, note: str = ""
+) -> None:
+    """Print what a command made, and where its ``file``, its report and its ``picture`` are, which may be a pattern."""
     report = report_in(folder)
-    show(as_json, {**metrics, **report}, page)
+    show(as_json, {**plain, **report}, page)
     if not as_json:
         drawn = sorted(map(str, folder.glob(picture)))
-        print_places(folder / file, report, picture=next(iter(drawn), ""))
+        seen = f", picture in {drawn[0]}" if drawn else ""
+        print_line(f"{duration(command_seconds())}{note}; everything in {folder / file}{seen}")
+        for line in report_lines(report):
+            print_line(line)
 
 
 def show_study(
-    as_json: bool,
-    plain: dict[str, Any],
-    page: Page,
-    *,
-    name: str,
-    out: Path,
-    write: Callable[[], Sequence[Path]],
-    seconds: float,
-    kept: str = "",
+    as_json: bool, plain: dict[str, Any], page: Page, files: Sequence[Path], *, seconds: float, kept: str = ""
 ) -> None:
-    """Write a study and its report and print what it found.
-
-    Its files are called ``name``; ``write`` makes them. ``kept``: what was there before.
-    """
-    files = write()
+    """Write the report of a study beside its ``files``, and print what it found; ``kept`` is what was there before."""
+    written = next(path for path in files if path.suffix == ".md")
+    out, name = written.parent, written.stem
     _add_report(out)
-    report = report_in(out)
-    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, page)
-    if not as_json:
-        note = f" ({kept} already finished)" if kept else ""
-        drawn = out / f"{name}.png"
-        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if drawn in files else "")
+    plain = {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds}
+    note = f" ({kept} already finished)" if kept else ""
+    show_made(as_json, plain, page, out, file=f"{name}.md", picture=f"{name}.png", note=note)
 
 
 def finish_with_report(folder: "RunFolder") -> None:

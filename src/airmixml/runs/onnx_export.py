@@ -149,20 +149,12 @@ class ExportedModel:
         return {**asdict(self), "outputs": list(self.outputs)}
 
 
-class _FromRows(nn.Module):
-    """From raw rows to probabilities or targets."""
-
-    def __init__(self, model: RunModel) -> None:
-        super().__init__()
-        rows = model.encoder_
-        encoder = encoder_part(rows)
-        network = copy.deepcopy(model.network_).float()
-        self.steps = nn.Sequential(scaling(rows.row_format, encoder.shape), encoder.part, after_encoder(rows), network)
-        self._link, self._code = model.link_, model.code_
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return batch x outputs."""
-        return predicted(self.steps(rows), self._link, self._code)
+def _from_rows(model: RunModel) -> nn.Module:
+    """Return the module from raw rows to probabilities or targets; batch x outputs."""
+    rows, encoder = model.encoder_, encoder_part(model.encoder_)
+    network = copy.deepcopy(model.network_).float()
+    decided = Steps(lambda scores: predicted(scores, model.link_, model.code_))
+    return nn.Sequential(scaling(rows.row_format, encoder.shape), encoder.part, after_encoder(rows), network, decided)
 
 
 def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
@@ -174,7 +166,7 @@ def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     onnx, onnxruntime = import_onnx("export to ONNX")
     model = run if isinstance(run, RunModel) else load_model(run)
     path, width = Path(path), model.encoder_.row_format.width
-    from_rows = _FromRows(model)
+    from_rows = _from_rows(model)
     try:
         graph = _to_onnx(onnx, from_rows, width, _TARGETS if isinstance(model.code_, Bounded) else _PROBABILITIES)
         label_type = _add_labels(onnx, graph, model)
