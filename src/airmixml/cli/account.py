@@ -115,12 +115,11 @@ def _given(context: Context, names: Iterable[str]) -> list[str]:
 
 
 def _check_numbers(numbers: dict[str, Any]) -> None:
-    for name in ("workers", "scheduled", "slots"):
-        if numbers[name] is None:
-            raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
     for name, rule in _RULES.items():
         if numbers[name] is not None:
             rule.check(_flag(name), numbers[name])
+        elif name in ("workers", "scheduled", "slots"):
+            raise ScenarioError(f"--{name}: missing; plain numbers need --workers, --scheduled and --slots")
 
 
 def _flag(name: str) -> str:

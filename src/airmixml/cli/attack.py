@@ -85,7 +85,7 @@ def audit_command(
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
-        Option(help=f"Inject a fault, which must be caught: {', '.join(list(FAULTS)[:-1])} or {list(FAULTS)[-1]}."),
+        Option(help=f"Inject a fault, which must be caught: {', '.join(FAULTS)}."),
     ] = None,
     out: options.Out = None,
     force: options.Force = False,

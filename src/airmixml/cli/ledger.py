@@ -83,14 +83,10 @@ def show_ledger(
     people = facts["people"] or "nobody yet: the first run says who"
     parts: list[str | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
-        rows = [
-            (
-                line["worker"],
-                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
-                f"{line['left']:.4g}",
-            )
-            for line in each["fullest"]
-        ]
+        rows = []
+        for line in each["fullest"]:
+            spent = "delta used up" if line["spent"] is None else f"{line['spent']:.4g}"
+            rows.append((line["worker"], spent, f"{line['left']:.4g}"))
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
         parts.append(Table(title=title, columns=("fullest workers", "spent", "left"), rows=rows))
         if each["over_budget"]:

@@ -90,13 +90,12 @@ def export_command(
     from airmixml.runs import export_onnx
 
     exported = export_onnx(run, out)
-    width = len(exported.outputs)
-    given = f"label ({exported.label_type}), probabilities (float32, N x {width})"
+    outputs = f"label ({exported.label_type}), probabilities" if exported.label_type else "targets"
     facts = [
         ("file", exported.path),
         ("size", f"{exported.bytes / 1e3:,.1f} kB"),
         ("input", f"rows, float32, N x {exported.inputs}"),
-        ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
+        ("outputs", f"{outputs} (float32, N x {len(exported.outputs)})"),
     ]
     show(as_json, exported.to_dict(), Table(title="ONNX model", columns=("", ""), rows=facts, words=2))
 

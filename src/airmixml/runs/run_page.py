@@ -78,7 +78,7 @@ def _which(scenario: Scenario, metrics: dict[str, Any]) -> str:
 
 def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
     """Return the options that made the run, as its result tells them."""
-    options = ("--private",) if metrics["mode"] == PROTECTION else ()
+    options: tuple[str, ...] = ("--private",) if metrics["mode"] == PROTECTION else ()
     options += ("--public-test",) if metrics.get("public_test") else ()
     options += seeds_option(metrics.get("releases") or len(metrics.get("runs", ())))
     return options + (() if metrics["device"] == "cpu" else ("--device", metrics["device"]))
