@@ -10,10 +10,6 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Final, ParamSpec, Self, TypeVar
 
-__all__ = ["AirMixError", "AirMixWarning", "BoundsWarning", "DataError", "LedgerError", "LeftoverWarning"]
-__all__ += ["NameWarning", "PluginError", "PrivacyError", "ProtocolError", "RunFolderError", "ScenarioError"]
-__all__ += ["UnknownObjectError", "private"]
-
 # Around what is private, and before what stands instead: characters that no message has otherwise.
 _BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"
 _MARKED: Final = re.compile(f"{_BEGIN}([^{_END}]*){_INSTEAD}([^{_END}]*){_END}")

@@ -39,9 +39,7 @@ class EndpointOptions:
         Path(FOLDER)
     )
     patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = PATIENCE_SECONDS
-    show_values: Annotated[
-        bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
-    ] = False
+    show_values: options.ShowValues = False
 
 
 def set_up(

@@ -183,9 +183,7 @@ def check_scenario(
     seeds: options.Seeds = 1,
     public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
     data_dir: options.DataDir = None,
-    show_values: Annotated[
-        bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
-    ] = False,
+    show_values: options.ShowValues = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say whether runs of a scenario would fit; the ledger stays as it is, and nothing is sent.

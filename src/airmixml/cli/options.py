@@ -136,6 +136,9 @@ Jobs = Annotated[
     int | None, Option(help="Number of processes [default: 1 on this machine; all cores of a Ray cluster].")
 ]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
+ShowValues = Annotated[
+    bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
+]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]
 NoPicture = Annotated[bool, Option("--no-picture", help="Do not draw a figure.")]

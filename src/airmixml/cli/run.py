@@ -32,10 +32,7 @@ def run_command(
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
     ] = False,
-    show_values: Annotated[
-        bool,
-        Option("--show-values", help="With --private: let error messages quote rows and values, for the owner alone."),
-    ] = False,
+    show_values: options.ShowValues = False,
     ledger: Annotated[
         Path | None,
         Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -20,7 +20,7 @@ from typer import Exit
 
 from airmixml.cli.main import STARTED, raise_when_interrupted
 from airmixml.output.cards import card_rows
-from airmixml.output.page import Cards, Facts, Lines, Page
+from airmixml.output.page import Cards, Facts, Page, Rows
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
 from airmixml.wording import duration, in_plain_words
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
-_ON_SCREEN: Final = (str, Facts, Table, Lines)
+_ON_SCREEN: Final = (str, Facts, Table)
 _MOST_FAILURES: Final = 5
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
@@ -74,22 +74,14 @@ def print_page(page: Page) -> None:
         Facts(caption="", rows=card_rows(part.cards)) if isinstance(part, Cards) and part.on_screen else part
         for part in parts
     )
-    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and _says_something(part))
+    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and getattr(part, "rows", True))
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
-        for part in [_facts_table(list(some))] if is_facts else some:
-            if isinstance(part, Table):
-                console.print(part)
-            else:
-                console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
+        for part in [_one_table([each.rows for each in some])] if is_facts else some:
+            console.print(part, markup=False)
 
 
-def _says_something(part: Any) -> bool:
-    return bool(part.rows if isinstance(part, Facts) else part.lines if isinstance(part, Lines) else part)
-
-
-def _facts_table(facts: list[Any]) -> Table:
-    rows = tuple(row for each in facts for row in each.rows)
-    return Table(columns=("", ""), rows=rows, words=2, sections=tuple(accumulate(len(each.rows) for each in facts)))
+def _one_table(facts: list[Rows]) -> Table:
+    return Table(columns=("", ""), rows=tuple(chain(*facts)), words=2, sections=tuple(accumulate(map(len, facts))))
 
 
 def report_lines(report: Mapping[str, str]) -> list[str]:

@@ -83,15 +83,8 @@ class Code:
     text: str
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A list."""
-
-    lines: tuple[str, ...]
-
-
 Kind = TypeVar("Kind")
-Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines
+Part = str | Facts | Table | Cards | Picture | Folded | Code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +194,7 @@ def _part(part: Part) -> str:
             html = f"<p>{escape(part)}</p>\n"
         case Table():
             html = part.to_html()
-        case Facts(rows=()) | Lines(lines=()):
+        case Facts(rows=()):
             html = ""
         case Facts():
             rows = "".join(
@@ -210,8 +203,6 @@ def _part(part: Part) -> str:
             )
             caption = f'<caption class="hidden">{escape(part.caption)}</caption>'
             html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
-        case Lines():
-            html = f"<ul>\n{_each('<li>{}</li>', ((line,) for line in part.lines))}</ul>\n"
         case Cards():
             cards = f'<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
             html = f"{_html([part.note] if part.note else [])}<h3>{escape(part.title)}</h3>\n{cards}"
@@ -238,8 +229,6 @@ def _markdown(part: Part) -> str:
             text = part.to_markdown()
         case Facts():
             text = Table(columns=("", ""), rows=tuple(part.rows)).to_markdown() if part.rows else ""
-        case Lines():
-            text = "\n".join(f"- {line}" for line in part.lines)
         case Cards():
             rows = tuple((card.adversary, card.epsilon, card.promise, card.words) for card in part.cards)
             columns = ("adversary", "epsilon", "promise", "what it means")
