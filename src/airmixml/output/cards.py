@@ -17,10 +17,9 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.toml import value_text
-from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text, sentence
+from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text
 
 NOTHING: Final = "nothing is promised"
-PROTECTS_NOBODY: Final = "an epsilon this large protects nobody"
 # As docs/concepts.md has them.
 NEIGHBOURS: Final = {
     "replace-one": "replace-one: one worker holds another sample",
@@ -152,7 +151,7 @@ def meaning(epsilon: float, delta: float, adjacency: str) -> str:
     P(right) = (P(1 | 1) + P(2 | 2)) / 2, with P(1 | 1) <= e^epsilon P(1 | 2) + delta and likewise for 2.
     """
     if epsilon > NO_PROTECTION_ABOVE_EPSILON:
-        return sentence(PROTECTS_NOBODY)
+        return "An epsilon this large protects nobody."
     right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
     if right > _NEARLY_ALWAYS:
         return f"{asked}, it may be right nearly always (guessing: half of the time)."

@@ -4,7 +4,7 @@ import math
 from typing import Any, Final
 
 from airmixml.files import from_plain
-from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of, seeds_option
+from airmixml.output.cards import NOTHING, cards_of, seeds_option
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
@@ -87,8 +87,6 @@ def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
 def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
     """Return what a reader must know about the promise before reading any number."""
     own, count, found = metrics["privacy"][0], scenario.workers.count, []
-    if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
-        found.append(PROTECTS_NOBODY)
     target = own["target_epsilon"]
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
         every = metrics.get("releases", 1) + metrics.get("killed", 0)
