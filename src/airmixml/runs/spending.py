@@ -101,8 +101,7 @@ def plan_spending(
         own = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
         owners[seed], losses = own, _of_owners(planned_losses(each, *dimensions), own)
         # A simulation repeats its own noise: done again, it costs nothing more.
-        identity = json.dumps(identity_of(each), sort_keys=True)
-        key = "" if private else hashlib.sha256(identity.encode()).hexdigest()
+        key = "" if private else hashlib.sha256(json.dumps(identity_of(each), sort_keys=True).encode()).hexdigest()
         about = f"airmix run {each.name}, seed {seed}"
         requests[seed] = request_of(each, losses, about=about, who=own.who, workers_each=own.workers_each, key=key)
     people = People(label=own.label, count=own.count)
