@@ -96,7 +96,7 @@ def test_a_sweep_over_airs_has_all_their_keys(airmix: Airmix, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--air", "line-of-sigh"), "--air 'line-of-sigh': there is none of that name; did you mean line-of-sight?"),
+        (("--air", "line-of-sigh"), 'did you mean "line-of-sight"?'),
         (
             ("--air", "lab", "--set", "air.preset=line-of-sight"),
             "--air lab and --set air.preset: both choose the channel profile",

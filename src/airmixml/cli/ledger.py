@@ -48,7 +48,8 @@ def create_ledger(
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger; it never replaces a file."""
-    for name in adversary or ():
+    adversaries = adversary or ["server"]
+    for name in adversaries:
         rule_of("privacy.adversary").check("--adversary", name)
     if not 0 <= workers <= MOST_WORKERS or (workers and not people):
         rule = f"must be from 0 to {MOST_WORKERS:,}, with --people to say what they are"
@@ -57,14 +58,14 @@ def create_ledger(
         ledger,
         epsilon=epsilon,
         delta=delta,
-        adversaries=adversary or ("server",),
+        adversaries=adversaries,
         adjacency=adjacency,
         mode="simulation" if simulation else "protection",
         people=People(label=people, count=workers) if people else None,
         strict_names=strict_names,
     )
-    whom = " and ".join(adversary or ("server",))
-    made_for = f"epsilon {epsilon:g}, delta {delta:g} for each worker against {whom}, {adjacency}"
+    whom = f"each worker against {' and '.join(adversaries)}, {adjacency}"
+    made_for = f"epsilon {epsilon:g}, delta {delta:g} for {whom}"
     show(as_json, {"ledger": str(ledger), **made.plain_facts()}, f"{ledger}: {made_for}")
 
 

@@ -18,7 +18,6 @@ from airmixml.engines import Engine as Engines
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registry import Registry
 from airmixml.version import __version__
-from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:  # a list of commands needs no scenario
     from airmixml.scenario import Scenario
@@ -26,7 +25,7 @@ if TYPE_CHECKING:  # a list of commands needs no scenario
 # Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
 COMMANDS = {
     "demo": "demo:demo_command",
-    "init": "data:init_command",
+    "init": "listings:init_command",
     "run": "run:run_command",
     "predict": "predict:predict_command",
     "export": "predict:export_command",
@@ -50,7 +49,7 @@ COMMANDS = {
     "airs": "listings:airs_command",
     "show": "listings:show_command",
     "plugins": "listings:plugins_command",
-    "data": "data:app",
+    "data": "listings:app",
 }
 
 
@@ -172,12 +171,9 @@ def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
     if air is None:
         return others
     from airmixml.scenario import AIR_PRESETS
+    from airmixml.scenario.rules import Choice
 
-    if air not in AIR_PRESETS:
-        raise ScenarioError(
-            f"--air {shown(air)}: there is none of that name{did_you_mean(air, AIR_PRESETS)} (`airmix airs` "
-            f"lists them: {', '.join(AIR_PRESETS)})"
-        )
+    Choice(tuple(AIR_PRESETS)).check("--air", air)
     if any(each.partition("=")[0].strip() == "air.preset" for each in others):
         raise ScenarioError(f"--air {air} and --set air.preset: both choose the channel profile; keep one of them")
     return [f"air.preset={air}", *others]

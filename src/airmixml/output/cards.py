@@ -191,7 +191,18 @@ _MOST_CHANGES: Final = 12
 
 def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:
     """Return an ``airmix`` command of a scenario: a preset with changes, or a file where those are too many."""
-    return ("airmix", command, *_chosen(scenario), *options)
+    chosen: tuple[str, ...] = (FROM_FILE,)
+    if scenario.name in preset_names():
+        preset, air = Scenario.preset(scenario.name), scenario.air.preset
+        with suppress(AirMixError):  # such as an air that no longer comes with the package
+            # Another air is named first, since it brings keys of its own.
+            before = [] if air == preset.air.preset else [f"air.preset={air}"]
+            was = flat(preset.on_air(air) if before else preset)
+            changed = {key: value for key, value in flat(scenario).items() if value != was[key]}
+            changes = before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
+            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
+                chosen = ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
+    return ("airmix", command, *chosen, *options)
 
 
 def seeds_option(count: int) -> tuple[str, ...]:
@@ -202,20 +213,6 @@ def seeds_option(count: int) -> tuple[str, ...]:
 def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, str]:
     """Return an option that gives several values of a key."""
     return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
-
-
-def _chosen(scenario: Scenario) -> Sequence[str]:
-    if scenario.name in preset_names():
-        preset, air = Scenario.preset(scenario.name), scenario.air.preset
-        with suppress(AirMixError):  # such as an air that no longer comes with the package
-            # Another air is named first, since it brings keys of its own.
-            before = [] if air == preset.air.preset else [f"air.preset={air}"]
-            was = flat(preset.on_air(air) if before else preset)
-            changed = {key: value for key, value in flat(scenario).items() if value != was[key]}
-            changes = before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
-            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
-                return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
-    return (FROM_FILE,)
 
 
 def flat(scenario: Scenario) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from airmixml.workers import WorkerCost, worker_cost
 if TYPE_CHECKING:
     from airmixml.edge import Learned
 
-AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
 DEPLOYMENT: Final = "deployment"
 MOST_CLASSES_LISTED: Final = 100
@@ -139,7 +138,7 @@ class _Result:
     device: str
     versions: dict[str, str]
     run_dir: str
-    air: AirKeys
+    air: dict[str, int | float | str | list[str] | None]  # by key
     integers: dict[str, float] | None = None
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
