@@ -117,7 +117,7 @@ def test_mistakes(refused: Refused, options: tuple[str, ...], told: str) -> None
 
 def test_mistakes_elsewhere(refused: Refused) -> None:
     assert "give the name of a preset" in refused("show")
-    assert "did you mean lab?" in refused("show", "--air", "lap")
+    assert 'did you mean "lab"?' in refused("show", "--air", "lap")
     assert "--workers and --air" in refused("account", "--workers", "5", "--air", "lab")
     iris = ("tolerances", "--preset", "private-iris")
     assert "did you mean absent?" in refused(*iris, "--only", "absend")
