@@ -22,47 +22,30 @@ from airmixml.version import __version__
 if TYPE_CHECKING:  # a list of commands needs no scenario
     from airmixml.scenario import Scenario
 
-# Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
-COMMANDS = {
-    "demo": "demo:demo_command",
-    "init": "listings:init_command",
-    "run": "run:run_command",
-    "predict": "predict:predict_command",
-    "export": "predict:export_command",
-    "account": "plan:account_command",
-    "plan": "plan:plan_command",
-    "compare": "studies:compare_command",
-    "attack": "run:attack_command",
-    "audit": "run:audit_command",
-    "sweep": "studies:sweep_command",
-    "tolerances": "studies:tolerances_command",
-    "reproduce": "studies:reproduce_command",
-    "report": "predict:report_command",
-    "ledger": "ledger:app",
-    "explore": "explore:explore_command",
-    "deploy": "deploy:app",
-    "server": "deploy:server_command",
-    "worker": "deploy:worker_command",
-    "gateway": "deploy:gateway_command",
-    "air": "deploy:air_command",
-    "presets": "listings:presets_command",
-    "airs": "listings:airs_command",
-    "show": "listings:show_command",
-    "plugins": "listings:plugins_command",
-    "data": "listings:app",
+# The commands of each module here, which is imported when one of them is called; in the order of the help.
+_MODULES = {
+    "demo": ("demo",),
+    "run": ("run", "attack", "audit"),
+    "predict": ("predict", "export", "report"),
+    "plan": ("account", "plan"),
+    "studies": ("compare", "sweep", "tolerances", "reproduce"),
+    "ledger": ("ledger",),
+    "explore": ("explore",),
+    "deploy": ("deploy", "server", "worker", "gateway", "air"),
+    "listings": ("init", "data", "presets", "airs", "show", "plugins"),
 }
+COMMANDS = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def about(place: str) -> str:
+def about(name: str) -> str:
     """Return the first paragraph of a command's help without importing it, which takes seconds for some."""
-    module, _, attribute = place.partition(":")
-    tree = ast.parse((files("airmixml.cli") / f"{module}.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == attribute:
-            return (ast.get_docstring(node) or "").partition("\n\n")[0]
-        if attribute == "app" and isinstance(node, ast.Call) and ast.unparse(node.func) == "options.command_group":
-            return str(ast.literal_eval(node.args[0]))
-    raise LookupError(place)
+    tree = ast.parse((files("airmixml.cli") / f"{COMMANDS[name]}.py").read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if own := functions.get(f"{name}_command"):
+        return (ast.get_docstring(own) or "").partition("\n\n")[0]
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = next(call for call in calls if ast.unparse(call.func) == "options.command_group")
+    return str(ast.literal_eval(made.args[0]))
 
 
 class _LateGroup(TyperGroup):
@@ -73,18 +56,17 @@ class _LateGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for name, command in self.commands.items():
-            command.help = about(COMMANDS[name])
+            command.help = about(name)
         super().format_commands(ctx, formatter)
 
 
 def load(name: str) -> Any:
     """Return the command of that name."""
-    module, _, attribute = COMMANDS[name].partition(":")
-    found: Typer | Callable[..., None] = getattr(import_module(f"airmixml.cli.{module}"), attribute)
-    if isinstance(found, Typer):
-        return get_command(found)
+    module = import_module(f"airmixml.cli.{COMMANDS[name]}")
+    if not hasattr(module, f"{name}_command"):
+        return get_command(module.app)
     alone = Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(with_groups(found))
+    alone.command(name)(with_groups(getattr(module, f"{name}_command")))
     return get_command(alone)
 
 
