@@ -73,7 +73,6 @@ ADVERSARIES: Final = Registry(
     places=places_in(
         "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
     ),
-    objects=False,
 )
 """Whom a target can be against."""
 
@@ -140,7 +139,6 @@ IMPAIRMENTS: Final = Registry(
         "timing: timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
-    objects=False,
 )
 """What an air does to a signal."""
 
@@ -154,7 +152,6 @@ PAYLOADS: Final = Registry(
     places=places_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
     ),
-    objects=False,
 )
 """What a worker sends of its features and its label."""
 
@@ -166,7 +163,6 @@ DESCENTS: Final = Registry(
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
     places=places_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
-    objects=False,
 )
 """What a server broadcasts next, given what it received in a round."""
 

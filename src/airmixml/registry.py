@@ -63,12 +63,13 @@ class Registry:
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = True  # whether they are objects; another package's class then stands for an object of it
-    made_by: str = ""  # the method by which the package makes an object for each scenario
+    made_by: str = ""  # the method by which the package makes an object of a class for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
     wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     def __post_init__(self) -> None:
+        self.objects = self.objects and not self.made_by
         _REGISTRIES.append(self)
 
     @property
