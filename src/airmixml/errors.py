@@ -14,6 +14,8 @@ from typing import Final, ParamSpec, Self, TypeVar
 _BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"
 _MARKED: Final = re.compile(f"{_BEGIN}([^{_END}]*){_INSTEAD}([^{_END}]*){_END}")
 _MARKS: Final = str.maketrans("", "", _BEGIN + _INSTEAD + _END)
+_Result = TypeVar("_Result")
+_Given = ParamSpec("_Given")
 
 
 def private(text: object, instead: str = "") -> str:
@@ -102,10 +104,6 @@ def is_out_of_memory(problem: BaseException) -> bool:
     """Return whether memory ran out: in Python, in NumPy, or in torch, on a GPU or in its allocator on the CPU."""
     said = str(problem) if isinstance(problem, RuntimeError) else ""
     return isinstance(problem, MemoryError) or "out of memory" in said or "DefaultCPUAllocator" in said
-
-
-_Result = TypeVar("_Result")
-_Given = ParamSpec("_Given")
 
 
 def hide_values(call: Callable[[], _Result], how_to_see: str, *, hide: bool = True) -> _Result:

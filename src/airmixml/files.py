@@ -40,6 +40,12 @@ Read = Callable[[Path], bytes]
 _OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 _LINK: Final = "a link, which is not followed here"
+LOCK: Final = ".lock"
+# No user and no other program names a file so: what a killed process leaves behind can be removed safely.
+_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
+Result = TypeVar("Result")
+Arrays = Mapping[str, NDArray[Any]]
+_ABOUT: Final = "about"
 
 
 def open_regular(path: Path | str) -> io.BufferedReader:
@@ -99,11 +105,6 @@ def _regular(path: str, flags: int, folder: int | None = None) -> int:
         return file
     os.close(file)
     raise OSError(errno.EINVAL, f"not a regular file, but a {_OTHERS.get(kind, 'device')}", path)
-
-
-LOCK: Final = ".lock"
-# No user and no other program names a file so: what a killed process leaves behind can be removed safely.
-_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -207,11 +208,6 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-Result = TypeVar("Result")
-Arrays = Mapping[str, NDArray[Any]]
-_ABOUT: Final = "about"
 
 
 class ResultStore:

@@ -30,6 +30,12 @@ NOT_HERE: Final = (
     "(load_model takes it as encoder= or in objects=), or put its class into a module that other processes can import"
 )
 """What is said of such a name in a process that does not have the object."""
+_STABLE: Final = frozenset({"airmixml", "numpy", "scipy", "torch", "sklearn", *sys.stdlib_module_names})
+_OF_NO_CONTENT: Final = frozenset({"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl"}) | {
+    "__dataclass_fields__",  # what they say is in __init__ too
+    "__dataclass_params__",
+}
+_BY_VALUE: Final = (int, float, str, bytes, tuple, list, dict, type(None), type, FunctionType)
 
 
 @lru_cache(maxsize=1)
@@ -261,14 +267,6 @@ def _at(place: str) -> Any:
 
 def _package(point: "EntryPoint") -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-_STABLE: Final = frozenset({"airmixml", "numpy", "scipy", "torch", "sklearn", *sys.stdlib_module_names})
-_OF_NO_CONTENT: Final = frozenset({"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl"}) | {
-    "__dataclass_fields__",  # what they say is in __init__ too
-    "__dataclass_params__",
-}
-_BY_VALUE: Final = (int, float, str, bytes, tuple, list, dict, type(None), type, FunctionType)
 
 
 def fingerprint(thing: object) -> str:

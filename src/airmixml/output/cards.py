@@ -33,6 +33,8 @@ _ASKED: Final = {
     "replace-one": "Asked which of two samples a worker holds",
     "remove-one": "Asked whether a worker took part",
 }
+FROM_FILE: Final = "scenario.toml"  # in a command that reads the scenario which the report shows
+_MOST_CHANGES: Final = 12
 
 
 def cards_of(
@@ -183,10 +185,6 @@ def asked_for(scenario: Scenario) -> str:
         f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} {against(privacy.adversary)}, by "
         f"{privacy.accountant}, {privacy.adjacency} neighbours"
     )
-
-
-FROM_FILE: Final = "scenario.toml"  # in a command that reads the scenario which the report shows
-_MOST_CHANGES: Final = 12
 
 
 def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:

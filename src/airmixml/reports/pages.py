@@ -23,6 +23,33 @@ from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION, REPORT, SCENARIO
 from airmixml.wording import NONE, against, duration, reason
 
+_LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
+# What each picture shows; of the others the file's name is all that is known.
+_CAPTIONS: Final = {
+    "figures/overview": "What was sent and received, what was learned, and what accountants certify",
+    "figures/privacy": "Epsilon by accountant and adversary",
+    "attack": "Originals beside what each adversary recovered",
+    "audit": "Error rates of the attacks, and those that the claims forbid",
+    "plan": "Expected accuracy against symbols of designs at the same privacy",
+    "compare": "Accuracy of each method on the test set, and its epsilon",
+    "sweep": "The first metric along the first key",
+    "tolerances": "Accuracy against the size of each impairment",
+}
+_PROTECTED: Final = ("figures/privacy",)
+ONLY_COVERED: Final = (
+    "This page holds nothing but what the privacy statements below cover, and what was public before the run."
+)
+STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
+_REPEATED: Final = (
+    "Each repetition is another release of the same data and reveals more: it draws new noise, and its model differs."
+)
+_MOST_STEPS: Final = 10**12
+# What a curve may count, and where that begins: the first model of a run with rounds is that before them.
+_FIRST: Final = {"epoch": 1, "round": 0}
+_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
+_MOST_FOLDERS: Final = 12
+_TOGETHER: Final = "An epsilon covers its own folder: several folders about the same people reveal more together."
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -44,26 +71,6 @@ _KINDS: Final = (
     _Kind("sweep", "sweep.json", "sweeps.sweep_page:sweep_page"),
     _Kind("tolerances", "tolerances.json", "tolerances.tolerance_page:tolerances_page"),
     _Kind("reproduction", "report.json", "reproduction.reproduction_page:reproduction_page"),
-)
-_LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
-# What each picture shows; of the others the file's name is all that is known.
-_CAPTIONS: Final = {
-    "figures/overview": "What was sent and received, what was learned, and what accountants certify",
-    "figures/privacy": "Epsilon by accountant and adversary",
-    "attack": "Originals beside what each adversary recovered",
-    "audit": "Error rates of the attacks, and those that the claims forbid",
-    "plan": "Expected accuracy against symbols of designs at the same privacy",
-    "compare": "Accuracy of each method on the test set, and its epsilon",
-    "sweep": "The first metric along the first key",
-    "tolerances": "Accuracy against the size of each impairment",
-}
-_PROTECTED: Final = ("figures/privacy",)
-ONLY_COVERED: Final = (
-    "This page holds nothing but what the privacy statements below cover, and what was public before the run."
-)
-STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
-_REPEATED: Final = (
-    "Each repetition is another release of the same data and reveals more: it draws new noise, and its model differs."
 )
 
 
@@ -125,11 +132,6 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     return FoundFolder(path=path, kind=kind.name, file=file, page=kind.page, plain=plain)
 
 
-_MOST_STEPS: Final = 10**12
-# What a curve may count, and where that begins: the first model of a run with rounds is that before them.
-_FIRST: Final = {"epoch": 1, "round": 0}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the steps and values."""
@@ -173,9 +175,6 @@ def write_report(folder: Path | str, *, out: Path | None = None, work: Path | No
     folder = Path(folder)
     written = write_page((work or folder) / REPORT if out is None else out, read_report(folder, work))
     return folder / REPORT if out is None else written
-
-
-_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
 
 
 def write_page(path: Path, page: Page) -> Path:
@@ -272,10 +271,6 @@ def pictures_in(folder: Path, *, protected: bool = False) -> list[Picture]:
         for name in (_PROTECTED if protected else known + others)
         if name in files
     ]
-
-
-_MOST_FOLDERS: Final = 12
-_TOGETHER: Final = "An epsilon covers its own folder: several folders about the same people reveal more together."
 
 
 def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:

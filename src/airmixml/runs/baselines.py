@@ -27,6 +27,7 @@ _ENOUGH_ROWS: Final = 20  # for each input: least squares then need no help
 _EDGES: Final = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # what eigenvalues are mended by, as a share of all variance
 _FOLDS, _FEW_FOLDS, _MANY_INPUTS = 5, 2, 256
 _FEWEST_PUBLIC_ROWS: Final = 20
+_Model = tuple[torch.Tensor, torch.Tensor]
 
 
 def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
@@ -113,9 +114,6 @@ def _on_public_rows(learner: Learner, dataset: DataSet) -> tuple[NDArray[Any], s
         model = _fitted(learner, dataset, inputs[~tested], labels[~tested])
         predicted[tested] = _predicted(model, dataset, inputs[tested])
     return predicted, f"learnt on the public test rows themselves, {plural(folds, 'fold')} of {len(labels):,}"
-
-
-_Model = tuple[torch.Tensor, torch.Tensor]
 
 
 def _fitted(learner: Learner, dataset: DataSet, inputs: NDArray[Any], labels: NDArray[Any]) -> _Model:

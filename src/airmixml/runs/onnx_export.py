@@ -32,6 +32,10 @@ from airmixml.workers.encoding import ROUNDING_MARGIN, RowEncoder, public_means
 _SHORTEST: Final = 1e-30
 
 OnBatch = Callable[[torch.Tensor], torch.Tensor]
+_OPSET: Final = 17
+_ROWS, _LABEL, _PROBABILITIES, _TARGETS = "rows", "label", "probabilities", "targets"
+_TRIED_ROWS: Final = 32
+_MOST_APART: Final = 1e-3
 
 
 class Steps(nn.Module):
@@ -125,12 +129,6 @@ def _no_graph(workers: Workers, method: str) -> PluginError:
     return PluginError(
         f'workers.encoder = "{workers.encoder}": cannot be exported, since it has no {method}; see docs/extending.md'
     )
-
-
-_OPSET: Final = 17
-_ROWS, _LABEL, _PROBABILITIES, _TARGETS = "rows", "label", "probabilities", "targets"
-_TRIED_ROWS: Final = 32
-_MOST_APART: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,9 @@ from airmixml.radio.mixing import TransmitPower
 from airmixml.runs.results import Accuracy, Baselines, ProtectedResult, RunResult, SeedsResult, WorkerEnergy
 from airmixml.scenario import Scenario
 
+_WORST: Final = ("power_limited_slots", "clipped_values", "clipped_samples", "row_copies")
+_MEANS: Final = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
+
 
 def releases_together(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool, killed: int = 0) -> ProtectedResult:
     """Return protected runs of the same data as one result, with what all of them reveal together.
@@ -32,10 +35,6 @@ def releases_together(runs: list[ProtectedResult], run_dir: str, *, gaussian: bo
         run_dir=run_dir,
         **unscored,
     )
-
-
-_WORST: Final = ("power_limited_slots", "clipped_values", "clipped_samples", "row_copies")
-_MEANS: Final = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
 
 
 def seeds_together(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
