@@ -21,8 +21,8 @@ from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.mixing import PowerPolicy
-from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, naming_objects
-from airmixml.registry import Registry
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
+from airmixml.registry import Registry, naming_objects
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.workers import Encoder

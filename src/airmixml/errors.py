@@ -6,19 +6,16 @@ in a notebook tells nothing about a row.
 """
 
 import re
-import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Final, ParamSpec, Self, TypeVar
-
-__all__ = ["AirMixError", "AirMixWarning", "BoundsWarning", "DataError", "LedgerError", "LeftoverWarning"]
-__all__ += ["NameWarning", "PluginError", "PrivacyError", "ProtocolError", "RunFolderError", "ScenarioError"]
-__all__ += ["UnknownObjectError", "private"]
 
 # Around what is private, and before what stands instead: characters that no message has otherwise.
 _BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"
 _MARKED: Final = re.compile(f"{_BEGIN}([^{_END}]*){_INSTEAD}([^{_END}]*){_END}")
 _MARKS: Final = str.maketrans("", "", _BEGIN + _INSTEAD + _END)
+_Result = TypeVar("_Result")
+_Given = ParamSpec("_Given")
 
 
 def private(text: object, instead: str = "") -> str:
@@ -104,29 +101,9 @@ class LeftoverWarning(AirMixWarning):
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
-    """Return whether memory ran out: in Python, in NumPy, or in torch on a processor or a GPU.
-
-    torch's CPU allocator raises a plain RuntimeError, worded by processor and version. So the problem is compared with
-    what torch says when it is asked for more than any machine has.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or "torch._C" not in sys.modules or not isinstance(problem, RuntimeError):
-        return isinstance(problem, MemoryError)
-    if isinstance(problem, torch.OutOfMemoryError) or "out of memory" in str(problem):
-        return True
-    try:
-        torch.empty(2**62, dtype=torch.uint8, device="cpu")
-    except RuntimeError as refused:
-        return _without_numbers(problem) == _without_numbers(refused)
-    return False
-
-
-def _without_numbers(problem: BaseException) -> str:
-    return re.sub(r"\d+", "", str(problem).partition("\n")[0])
-
-
-_Result = TypeVar("_Result")
-_Given = ParamSpec("_Given")
+    """Return whether memory ran out: in Python, in NumPy, or in torch, on a GPU or in its allocator on the CPU."""
+    said = str(problem) if isinstance(problem, RuntimeError) else ""
+    return isinstance(problem, MemoryError) or "out of memory" in said or "DefaultCPUAllocator" in said
 
 
 def hide_values(call: Callable[[], _Result], how_to_see: str, *, hide: bool = True) -> _Result:

@@ -40,6 +40,12 @@ Read = Callable[[Path], bytes]
 _OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
 
 _LINK: Final = "a link, which is not followed here"
+LOCK: Final = ".lock"
+# No user and no other program names a file so: what a killed process leaves behind can be removed safely.
+_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
+Result = TypeVar("Result")
+Arrays = Mapping[str, NDArray[Any]]
+_ABOUT: Final = "about"
 
 
 def open_regular(path: Path | str) -> io.BufferedReader:
@@ -99,11 +105,6 @@ def _regular(path: str, flags: int, folder: int | None = None) -> int:
         return file
     os.close(file)
     raise OSError(errno.EINVAL, f"not a regular file, but a {_OTHERS.get(kind, 'device')}", path)
-
-
-LOCK: Final = ".lock"
-# No user and no other program names a file so: what a killed process leaves behind can be removed safely.
-_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -209,11 +210,6 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-Result = TypeVar("Result")
-Arrays = Mapping[str, NDArray[Any]]
-_ABOUT: Final = "about"
-
-
 class ResultStore:
     """Results in a folder, one file each: ``NAME.json``, or ``NAME.npz`` where they have arrays.
 
@@ -241,7 +237,12 @@ class ResultStore:
         """Return what ``read`` makes of values and arrays; None where there are none, or damaged or other ones."""
         path, made_by = self.folder / name, [self._identity, name]
         try:
-            about, arrays = _content(path)
+            content, arrays = read_regular(path), dict[str, NDArray[Any]]()
+            if path.suffix == ".npz":
+                with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                    arrays = dict(archive)
+                content = arrays.pop(_ABOUT).item()
+            about = json.loads(content)
             if about["made_by"] != made_by or about["checksum"] != _checksum(made_by, about["values"], arrays):
                 return None
         except Exception:  # no such file, or whatever a damaged one makes NumPy and JSON say
@@ -262,15 +263,6 @@ def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolde
     )
 
 
-def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    content = read_regular(path)
-    if path.suffix != ".npz":
-        return json.loads(content), {}
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    return json.loads(str(arrays.pop(_ABOUT))), arrays
-
-
 def _checksum(made_by: list[str], values: Any, arrays: Arrays) -> str:
     digest = hashlib.sha256(json.dumps([made_by, values], sort_keys=True).encode())
     for name in sorted(arrays):
@@ -282,11 +274,8 @@ def _checksum(made_by: list[str], values: Any, arrays: Arrays) -> str:
 
 def to_plain(result: Any) -> dict[str, Any]:
     """Return a dataclass as the plain values that JSON gives back: its tuples are lists."""
-    return asdict(result, dict_factory=lambda items: {name: _listed(each) for name, each in items})
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(each) for each in value] if isinstance(value, tuple) else value
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(result)))
+    return plain
 
 
 def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
@@ -309,16 +298,11 @@ def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
     if origin is dict and isinstance(value, dict):
         return {key: from_plain(inner[1], each, f"{name}.{key}") for key, each in value.items()}
     fits = isinstance(value, float | int if kind is float else kind) if origin is None else False
-    if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and _is_no_number(value)):
-        return kind(value)
+    if fits and not (isinstance(value, bool) and kind is not bool):
+        with suppress(OverflowError):  # a whole number beyond what a double holds
+            if not (kind is float and math.isnan(value)):
+                return kind(value)
     raise ValueError(f"{name} = {shown(value)}: must be {getattr(kind, '__name__', kind)}")
-
-
-def _is_no_number(value: float | int) -> bool:
-    try:
-        return math.isnan(value)
-    except OverflowError:  # a whole number beyond what a double holds
-        return True
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, name: str) -> Any:

@@ -4,14 +4,9 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from traceback import walk_tb
-from typing import Any, Final
+from typing import Final
 
-from airmixml.errors import AirMixError, PluginError, is_out_of_memory, private
 from airmixml.registry import Registry, places_in
-from airmixml.wording import reason, shown
 
 ENCODERS: Final = Registry(
     "encoder",
@@ -78,7 +73,6 @@ ADVERSARIES: Final = Registry(
     places=places_in(
         "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
     ),
-    objects=False,
 )
 """Whom a target can be against."""
 
@@ -145,7 +139,6 @@ IMPAIRMENTS: Final = Registry(
         "timing: timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
-    objects=False,
 )
 """What an air does to a signal."""
 
@@ -162,7 +155,6 @@ PAYLOADS: Final = Registry(
     places=places_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
     ),
-    objects=False,
 )
 """What a worker sends of its features and its label."""
 
@@ -174,7 +166,6 @@ DESCENTS: Final = Registry(
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
     places=places_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
-    objects=False,
 )
 """What a server broadcasts next, given what it received in a round."""
 
@@ -266,42 +257,3 @@ REGISTRIES: Final = (
     *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS, PATH_LOSSES, SCHEDULES, RATIOS, ASSIGNMENTS),
 )
 """All of them."""
-
-
-def add_given(thing: Any) -> None:
-    """Make an object that was given in Python known here, in every registry that it fits."""
-    fitting = [registry for registry in REGISTRIES if registry.fits(thing)]
-    if not fitting:
-        kinds = ", ".join(registry.kind for registry in REGISTRIES)
-        raise PluginError(f"objects = {shown(thing)}: lacks what one of these must have: {kinds}; docs/extending.md")
-    for registry in fitting:
-        registry.add(thing)
-
-
-@contextmanager
-def naming_objects() -> Iterator[None]:
-    """Say in one line which object of a user, or of another package, raised an error, and in which method."""
-    try:
-        yield
-    except Exception as problem:
-        if isinstance(problem, AirMixError) or is_out_of_memory(problem) or not (failed := _failed_in(problem)):
-            raise
-        why = private(f" ({type(problem).__name__}: {reason(problem)})")
-        raise PluginError(f"{failed} fails{why}; correct it, or its values") from problem
-
-
-def _failed_in(problem: Exception) -> str:
-    """Return the key, class and method of the object in whose code an error was raised; empty for none."""
-    keys = {
-        thing if isinstance(thing, type) else type(thing): registry.key
-        for registry in REGISTRIES
-        for name, thing in registry.loaded.items()
-        if name not in registry.places
-    }
-    failed = ""
-    for frame, _ in walk_tb(problem.__traceback__):
-        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
-        kind = owner if isinstance(owner, type) else type(owner)
-        if kind in keys and not frame.f_globals.get("__name__", "").startswith("airmixml."):
-            failed = f"{keys[kind]} = {kind.__name__}: its {frame.f_code.co_name}"
-    return failed

@@ -9,13 +9,15 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
+from traceback import walk_tb
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import PluginError, UnknownObjectError
+from airmixml.errors import AirMixError, PluginError, UnknownObjectError, is_out_of_memory, private
 from airmixml.wording import did_you_mean, reason, shown
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ NOT_HERE: Final = (
     "(load_model takes it as encoder= or in objects=), or put its class into a module that other processes can import"
 )
 """What is said of such a name in a process that does not have the object."""
+_STABLE: Final = frozenset({"airmixml", "numpy", "scipy", "torch", "sklearn", *sys.stdlib_module_names})
+_OF_NO_CONTENT: Final = frozenset({"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl"}) | {
+    "__dataclass_fields__",  # what they say is in __init__ too
+    "__dataclass_params__",
+}
+_BY_VALUE: Final = (int, float, str, bytes, tuple, list, dict, type(None), type, FunctionType)
 
 
 @lru_cache(maxsize=1)
@@ -61,10 +69,14 @@ class Registry:
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = True  # whether they are objects; another package's class then stands for an object of it
-    made_by: str = ""  # the method by which the package makes an object for each scenario
+    made_by: str = ""  # the method by which the package makes an object of a class for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
     wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
+
+    def __post_init__(self) -> None:
+        self.objects = self.objects and not self.made_by
+        _REGISTRIES.append(self)
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -119,7 +131,10 @@ class Registry:
 
     def fits(self, thing: object) -> bool:
         """Return whether something has all that one of them must have."""
-        return all(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
+        return not self._lacks(thing) or bool(self._wrapper(thing))
+
+    def _lacks(self, thing: object) -> list[str]:
+        return [attribute for attribute in self.needs if not hasattr(thing, attribute)]
 
     def names_with(self, name: str) -> tuple[str, ...]:
         """Return all names, and that of an object that was given in Python if it is not among them."""
@@ -133,11 +148,11 @@ class Registry:
     def accepts(self, thing: object) -> bool:
         """Return whether something seems to be meant as one of them: an object with some of what each has."""
         own = (thing if isinstance(thing, type) else type(thing)).__module__ != "builtins"  # numbers have "real"
-        return own and (any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing)))
+        return own and (len(self._lacks(thing)) < len(self.needs) or bool(self._wrapper(thing)))
 
     def _wrapper(self, thing: object) -> str:
         """Return what makes one of them of an object of another library; empty: nothing does, or it is one already."""
-        if all(hasattr(thing, attribute) for attribute in self.needs):
+        if not self._lacks(thing):
             return ""
         bases = (f"{base.__module__}.{base.__qualname__}" for base in type(thing).__mro__)
         return next((self.wraps[base] for base in bases if base in self.wraps), "")
@@ -189,9 +204,10 @@ class Registry:
         return thing
 
     def _check(self, thing: Any, named: str) -> None:
-        missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
-        if missing:
-            raise PluginError(f"{named}: has no {missing}; define or inherit it from {self.base} (docs/extending.md)")
+        if missing := self._lacks(thing):
+            raise PluginError(
+                f"{named}: has no {', '.join(missing)}; define or inherit it from {self.base} (docs/extending.md)"
+            )
         if not self.made_by or isinstance(thing, type):
             return
         maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by
@@ -202,6 +218,48 @@ class Registry:
             )
 
 
+_REGISTRIES: Final[list[Registry]] = []  # all that were made
+
+
+def add_given(thing: Any) -> None:
+    """Make an object that was given in Python known here, in every registry that it fits."""
+    fitting = [registry for registry in _REGISTRIES if registry.fits(thing)]
+    if not fitting:
+        kinds = ", ".join(registry.kind for registry in _REGISTRIES)
+        raise PluginError(f"objects = {shown(thing)}: lacks what one of these must have: {kinds}; docs/extending.md")
+    for registry in fitting:
+        registry.add(thing)
+
+
+@contextmanager
+def naming_objects() -> Iterator[None]:
+    """Say in one line which object of a user, or of another package, raised an error, and in which method."""
+    try:
+        yield
+    except Exception as problem:
+        if isinstance(problem, AirMixError) or is_out_of_memory(problem) or not (failed := _failed_in(problem)):
+            raise
+        why = private(f" ({type(problem).__name__}: {reason(problem)})")
+        raise PluginError(f"{failed} fails{why}; correct it, or its values") from problem
+
+
+def _failed_in(problem: Exception) -> str:
+    """Return the key, class and method of the object in whose code an error was raised; empty for none."""
+    keys = {
+        thing if isinstance(thing, type) else type(thing): registry.key
+        for registry in _REGISTRIES
+        for name, thing in registry.loaded.items()
+        if name not in registry.places
+    }
+    failed = ""
+    for frame, _ in walk_tb(problem.__traceback__):
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        kind = owner if isinstance(owner, type) else type(owner)
+        if kind in keys and not frame.f_globals.get("__name__", "").startswith("airmixml."):
+            failed = f"{keys[kind]} = {kind.__name__}: its {frame.f_code.co_name}"
+    return failed
+
+
 def _at(place: str) -> Any:
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
@@ -209,14 +267,6 @@ def _at(place: str) -> Any:
 
 def _package(point: "EntryPoint") -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-_STABLE: Final = frozenset({"airmixml", "numpy", "scipy", "torch", "sklearn", *sys.stdlib_module_names})
-_OF_NO_CONTENT: Final = frozenset({"__dict__", "__weakref__", "__module__", "__qualname__", "__doc__", "_abc_impl"}) | {
-    "__dataclass_fields__",  # what they say is in __init__ too
-    "__dataclass_params__",
-}
-_BY_VALUE: Final = (int, float, str, bytes, tuple, list, dict, type(None), type, FunctionType)
 
 
 def fingerprint(thing: object) -> str:

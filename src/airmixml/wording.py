@@ -17,6 +17,10 @@ UNSTATED: Final = f"{NO_GUARANTEE} stated"
 _NEVER_EXACT: Final = 1e4
 _AS_GOOD_AS_NONE: Final = 1e15
 _SIZES: Final = ((1e9, " billion"), (1e6, " million"), (1.0, ""))
+NONE: Final = "–"  # in a cell that has no value
+NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
+_JOULES: Final = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12))
+_SECONDS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 
 
 def shown(value: object) -> str:
@@ -126,14 +130,6 @@ def as_set(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return shown(list(value) if isinstance(value, tuple) else value)
-
-
-NONE: Final = "–"  # in a cell that has no value
-
-
-NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
-_JOULES: Final = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12))
-_SECONDS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 
 
 def epsilon_words(epsilon: float | None) -> str:

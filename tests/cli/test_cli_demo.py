@@ -39,7 +39,7 @@ def test_a_small_demo(airmix: Airmix, tmp_path: Path) -> None:
 
 
 def test_seeds_that_give_no_spread(refused: Callable[..., str]) -> None:
-    assert "--seeds = 1: must be at least 2" in refused("demo", "--seeds", "1")
+    assert "--seeds = 1: must be a whole number of at least 2" in refused("demo", "--seeds", "1")
 
 
 def test_a_mistake_in_the_epochs(refused: Callable[..., str]) -> None:

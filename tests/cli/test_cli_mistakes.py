@@ -28,6 +28,11 @@ def test_names_that_do_not_exist(refused: Refused) -> None:
     assert "did you mean radio.slots?" in refused(*IRIS, "--set", "radio.slot=5")
 
 
+def test_an_option_that_is_gone_says_what_takes_its_place(refused: Refused) -> None:
+    assert "No such option: --vary (use airmix sweep --grid" in refused("compare", "--vary", "x")
+    assert "use --set learner.rounds=N; see airmix deploy up --help" in refused("deploy", "up", "--rounds", "3")
+
+
 def test_no_seeds_at_all(refused: Refused) -> None:
     line = refused(*IRIS, "--seeds", "0")
     assert "seeds" in line

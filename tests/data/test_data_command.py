@@ -8,7 +8,7 @@ import pytest
 from tiny_mnist import CONTENT, TRAIN_LABELS, mirror, write_files
 from typer.testing import CliRunner
 
-from airmixml.cli.data import app
+from airmixml.cli.listings import app
 from airmixml.data.mnist import MNIST_FILES
 from airmixml.errors import AirMixError
 from airmixml.progress import silent

@@ -12,7 +12,7 @@ Airmix = Callable[..., subprocess.CompletedProcess[str]]
 
 def test_mistakes_give_one_line(airmix: Airmix) -> None:
     for words, line in (
-        ((".", "--runtime", "radio"), "--runtime radio: must be one of adder, gnuradio"),
+        ((".", "--runtime", "radio"), '--runtime = \'radio\': must be one of "adder", "gnuradio"'),
         ((".",), ".: is no deployment with an air"),
     ):
         done = airmix("air", *words)

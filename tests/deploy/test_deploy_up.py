@@ -166,7 +166,7 @@ def test_what_cannot_be_deployed_is_refused_before_anything_is_written(airmix: A
     for words, line in (
         (("--preset", "paper-iris"), "privacy.noise"),
         (("--workers", "0"), "--workers = 0: must be from 1"),
-        (("--deadline", "0"), "--deadline = 0: must be above 0"),
+        (("--deadline", "0"), "--deadline = 0.0: must be a number above 0"),
     ):
         done = airmix("deploy", "up", *words)
         assert (done.returncode, done.stdout) == (2, ""), words

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from airmixml import Scenario
 from airmixml.errors import RunFolderError
 from airmixml.explore.run_book import NOTES, RunBook, plain_curve
-from airmixml.reports.folders import read_curve
+from airmixml.reports.pages import read_curve
 from airmixml.runs import run
 
 MEMBER = "loss.npy"

@@ -10,7 +10,7 @@ import pytest
 
 from airmixml import RunFolderError
 from airmixml.reports import write_report
-from airmixml.reports.folders import read_curve
+from airmixml.reports.pages import read_curve
 
 CopyOf = Callable[..., Path]
 HEADER = "epoch,training_loss,test_accuracy\n"

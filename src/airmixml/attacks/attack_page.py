@@ -12,7 +12,7 @@ import numpy as np
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
-from airmixml.output.page import Card, Cards, Folded, Lines, Page
+from airmixml.output.page import Card, Cards, Folded, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural, sentence, simulated
@@ -45,7 +45,7 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         verdict=plain["verdict"],
         notices=(sentence(simulated(plain["seed"])),),
         cards=(Cards(title=scenario.title, cards=_cards(plain, scenario)),),
-        tables=(summary, Lines(lines), Folded(summary="Every attack", parts=(figures,))),
+        tables=(summary, *lines, Folded(summary="Every attack", parts=(figures,))),
         command=("attack",),
     )
 

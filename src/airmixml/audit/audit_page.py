@@ -11,7 +11,7 @@ import numpy as np
 from airmixml.audit.settings import AUDITED
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
-from airmixml.output.page import Card, Cards, Lines, Page
+from airmixml.output.page import Card, Cards, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.wording import NONE, epsilon_text, sentence, simulated
@@ -60,7 +60,7 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         ),
         results=tuple((check["of"].removeprefix("the "), check["told"]) for check in plain["noise_checks"]),
         cards=(Cards(title=scenario.title, cards=tuple(_card(each, scenario) for each in audits)),),
-        tables=(_overview(plain), Lines(tuple(dict.fromkeys(lines)))),
+        tables=(_overview(plain), *dict.fromkeys(lines)),
         command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
     )
 

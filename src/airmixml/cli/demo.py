@@ -13,11 +13,11 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import command_seconds, finish_with_report, progress_bars, report_in, show
-from airmixml.errors import ScenarioError
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.output.tables import Table
 from airmixml.runs.run_page import drawn_and_before
 from airmixml.scenario import Scenario
+from airmixml.scenario.rules import Whole
 from airmixml.wording import duration, joules, plural
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _ADVERSARIES: Final = {
     "server": "the server,\nwhich knows the schedule",
     "eavesdropper": "an eavesdropper\nbeside a worker",
 }
-_FEWEST_SEEDS, _MOST_SEEDS = 2, 64  # a standard deviation needs two
 
 
 def demo_command(
@@ -43,8 +42,7 @@ def demo_command(
     Both use the same data and the same target (epsilon, delta). Prints one table and writes two run folders and the
     picture runs/demo.png.
     """
-    if not _FEWEST_SEEDS <= seeds <= _MOST_SEEDS:
-        raise ScenarioError(f"--seeds = {seeds}: must be at least {_FEWEST_SEEDS} and at most {_MOST_SEEDS}")
+    Whole(low=2, high=64).check("--seeds", seeds)  # a standard deviation needs two
     paper = Scenario.preset("paper-iris").with_overrides(f"learner.epochs={epochs}")
     target = (f"privacy.{key}={getattr(paper.privacy, key)}" for key in ("epsilon", "delta", "adjacency"))
     private = Scenario.preset("private-iris").with_overrides(*target)
@@ -56,9 +54,12 @@ def demo_command(
             _Side(scenario=each, metrics=run(each, progress=progress, **how).to_dict()) for each in (paper, private)
         )
     _draw(sides, _PICTURE)
-    told = {side.scenario.name: {**side.to_dict(), **report_in(Path(side.metrics["run_dir"]))} for side in sides}
+    told: dict[str, Any] = {"picture": str(_PICTURE)}
+    for side in sides:
+        smallest = {"smallest_epsilons": side.epsilons("privacy"), "flower_epsilons": side.epsilons("row_statements")}
+        told[side.scenario.name] = {**side.metrics, **smallest, **report_in(Path(side.metrics["run_dir"]))}
     drawn = f"picture: {_PICTURE} ({command_seconds():.0f} s)"
-    show(as_json, {**told, "picture": str(_PICTURE)}, _table(sides), drawn)
+    show(as_json, told, _table(sides), drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +70,9 @@ class _Side:
     metrics: dict[str, Any]
 
     @property
-    def first(self) -> dict[str, Any]:
+    def first(self) -> Any:
         """The metrics of seed 0, whose statements the table has."""
-        found: dict[str, Any] = self.metrics["runs"][0]
-        return found
+        return self.metrics["runs"][0]
 
     def accuracies(self, name: str) -> list[float]:
         """Return the final or the best accuracy of each seed, as fractions."""
@@ -90,11 +90,6 @@ class _Side:
         """Return the epsilons of ``smallest``."""
         return {name: each["epsilon"] for name, each in self.smallest(kind).items()}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the metrics of all seeds, and the smallest epsilons of seed 0, for JSON."""
-        epsilons = {"smallest_epsilons": self.epsilons("privacy"), "flower_epsilons": self.epsilons("row_statements")}
-        return {**self.metrics, **epsilons}
-
 
 def _percent(accuracies: list[float]) -> str:
     """Return mean and standard deviation of accuracies, given as fractions, in percent."""
@@ -110,7 +105,7 @@ def _table(sides: Sequence[_Side]) -> Table:
     return Table(
         title=title,
         columns=("", *(side.scenario.name for side in sides)),
-        rows=tuple((name, cell, of_private[name]) for name, cell in of_paper.items()),
+        rows=tuple(zip(of_paper, of_paper.values(), of_private.values(), strict=True)),
         words=3,
         sections=tuple(number for number, name in enumerate(of_paper) if not name.startswith(" ")),
     )

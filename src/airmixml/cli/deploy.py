@@ -5,6 +5,7 @@ import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,19 +17,18 @@ from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
+from airmixml.scenario.rules import Choice, Real
 from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.data import DataSet
     from airmixml.deploy.endpoint import Endpoint
 
+_SECONDS: Final = Real(low=0, open_low=True)
 PRESET: Final = "trustless-wine"
 _PICTURE: Final = "deploy-lanes.png"
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
-
-Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
-Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,19 @@ class EndpointOptions:
         Path(FOLDER)
     )
     patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = PATIENCE_SECONDS
-    show_values: Annotated[
-        bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
-    ] = False
+    show_values: options.ShowValues = False
 
 
 def set_up(
     scenario: Scenario,
     out: Path,
+    data_dir: Path | None,
+    *,
     workers: int,
     gateways: int = 0,
     port: int = 0,
-    *,
-    epsilon: float = 0.0,
-    spare: int = 0,
-    data_dir: Path | None = None,
     enrolled: Path | None = None,
+    **contract: Any,
 ) -> "tuple[Scenario, DataSet, Endpoint]":
     """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
     from airmixml.deploy.compiling import data_of, make_contract, planned_for
@@ -65,14 +62,9 @@ def set_up(
     check_gateways(workers, gateways, planned.privacy.colluders)
     dataset = data_of(planned, data_dir)
     raise_when_interrupted()
-    server = create_deployment(
-        out,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, epsilon=epsilon, spare=spare),
-        workers=workers,
-        gateways=gateways,
-        port=port or free_ports(1)[0],
-        enrolled=enrolled,
-    )
+    agreed = partial(make_contract, planned, dataset, **contract)
+    size = {"workers": workers, "gateways": gateways, "port": port or free_ports(1)[0]}
+    server = create_deployment(out, agreed, **size, enrolled=enrolled)
     if gateways and not planned.privacy.colluders:
         print_error_line(
             "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
@@ -109,8 +101,7 @@ def up_command(
     from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
-    if not deadline > 0.0:
-        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    _SECONDS.check("--deadline", deadline)
     if chosen.file is None and chosen.preset is None:
         chosen = replace(chosen, preset=PRESET)
     scenario = chosen.settled(data_dir=data_dir)
@@ -119,7 +110,7 @@ def up_command(
     folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
     if out is None and folder != first:
         print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
-    planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
+    planned, dataset, server = set_up(scenario, folder, data_dir, workers=workers)
 
     def say(seconds: float, line: str) -> None:
         if SENDS not in line:
@@ -140,15 +131,12 @@ def up_command(
     result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
     result |= {"picture": str(folder / _PICTURE), "events": events}
     each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
-    scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in found["rounds"]]
-    table = Table(
-        title=f"{workers} workers; rows of each: {each_has}",
-        columns=("round", "workers in the sum", "accuracy after it"),
-        rows=tuple(
-            (str(each["round"]), str(len(each["workers"])), score)
-            for each, score in zip(found["rounds"], scores, strict=True)
-        ),
-    )
+    lines = []
+    for each in found["rounds"]:
+        score = "none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %"
+        lines.append((str(each["round"]), str(len(each["workers"])), score))
+    columns = ("round", "workers in the sum", "accuracy after it")
+    table = Table(title=f"{workers} workers; rows of each: {each_has}", columns=columns, rows=lines)
     own = folder / SERVER_NAME
     show(
         as_json,
@@ -167,8 +155,10 @@ def up_command(
 def init_command(
     chosen: options.Chosen,
     out: Annotated[Path, Option(help="Folder to create.")] = Path(FOLDER),
-    workers: Workers = 0,
-    gateways: Gateways = 0,
+    workers: Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)] = 0,
+    gateways: Annotated[
+        int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")
+    ] = 0,
     spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
     epsilon: Annotated[
         float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
@@ -189,17 +179,8 @@ def init_command(
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     scenario = chosen.settled(data_dir=data_dir)
-    *_, server = set_up(
-        scenario,
-        out,
-        workers or scenario.workers.count,
-        gateways,
-        port,
-        epsilon=epsilon,
-        spare=spare,
-        data_dir=data_dir,
-        enrolled=enrolled,
-    )
+    size = {"workers": workers or scenario.workers.count, "gateways": gateways, "port": port}
+    *_, server = set_up(scenario, out, data_dir, **size, enrolled=enrolled, epsilon=epsilon, spare=spare)
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
     show(
@@ -260,8 +241,7 @@ def server_command(
 
     Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
     """
-    if not deadline > 0.0:
-        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    _SECONDS.check("--deadline", deadline)
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
@@ -360,6 +340,4 @@ def air_command(
     from airmixml.deploy.gnuradio_air import GnuRadio
 
     runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
-    if runtime not in runtimes:
-        raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(runtimes)}")
-    run_air(folder, runtimes[runtime], echo)
+    run_air(folder, runtimes[Choice(tuple(runtimes)).check("--runtime", runtime)], echo)

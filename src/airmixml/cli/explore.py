@@ -9,6 +9,7 @@ from typer import Option
 
 from airmixml.cli.main import raise_when_interrupted
 from airmixml.errors import ScenarioError
+from airmixml.scenario.rules import Whole
 
 if TYPE_CHECKING:
     from airmixml.explore.server import NewLink
@@ -24,8 +25,7 @@ def explore_command(
     The page is served to this machine alone, and to the browser that used the printed link, which works once: press
     Enter for another. Ctrl-C ends it and interrupts the runs that it started, which can be resumed.
     """
-    if not 0 <= port <= 65535:
-        raise ScenarioError(f"--port = {port}: must be from 0 to 65535 (0: any free one)")
+    Whole(high=65535).check("--port", port)
     if runs.exists() and not runs.is_dir():
         raise ScenarioError(f"--runs {runs}: is not a folder; choose another")
     from airmixml.explore.server import (

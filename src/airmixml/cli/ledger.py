@@ -16,15 +16,15 @@ from airmixml.errors import LedgerError, ScenarioError, hide_values
 from airmixml.files import write_text, writing_to
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
-from airmixml.wording import did_you_mean, epsilon_text, plural, shown
+from airmixml.scenario.rules import Real, Whole
+from airmixml.scenario.toml import rule_of
+from airmixml.wording import epsilon_text, plural, shown, shown_name
 
 app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")
 
+_LONGEST_NUMBER = 20  # digits
 Ledger = Annotated[Path, Argument(metavar="LEDGER", help="File of the ledger (SQLite).", show_default=False)]
 Number = Annotated[int, Argument(help="Number of the entry; see `airmix ledger history`.", show_default=False)]
-WorkerNames = Annotated[
-    list[str] | None, Option("--worker", help="Worker that takes part; may be repeated [default: all].")
-]
 
 
 @app.command("create")
@@ -48,10 +48,9 @@ def create_ledger(
     as_json: options.AsJson = False,
 ) -> None:
     """Create a ledger; it never replaces a file."""
-    for name in adversary or ():
-        if name not in ADVERSARIES:
-            near = did_you_mean(name, ADVERSARIES.names)
-            raise ScenarioError(f"--adversary {shown(name)}: must be one of {', '.join(ADVERSARIES.names)}{near}")
+    adversaries = adversary or ["server"]
+    for name in adversaries:
+        rule_of("privacy.adversary").check("--adversary", name)
     if not 0 <= workers <= MOST_WORKERS or (workers and not people):
         rule = f"must be from 0 to {MOST_WORKERS:,}, with --people to say what they are"
         raise ScenarioError(f"--workers {shown(workers)}: {rule}")
@@ -59,14 +58,14 @@ def create_ledger(
         ledger,
         epsilon=epsilon,
         delta=delta,
-        adversaries=adversary or ("server",),
+        adversaries=adversaries,
         adjacency=adjacency,
         mode="simulation" if simulation else "protection",
         people=People(label=people, count=workers) if people else None,
         strict_names=strict_names,
     )
-    against = " and ".join(adversary or ("server",))
-    made_for = f"epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}"
+    whom = f"each worker against {' and '.join(adversaries)}, {adjacency}"
+    made_for = f"epsilon {epsilon:g}, delta {delta:g} for {whom}"
     show(as_json, {"ledger": str(ledger), **made.plain_facts()}, f"{ledger}: {made_for}")
 
 
@@ -77,8 +76,7 @@ def show_ledger(
     as_json: options.AsJson = False,
 ) -> None:
     """Show the fullest workers: what each has spent and what is left, against each adversary."""
-    if top < 0:
-        raise ScenarioError(f"--top = {top}: must be at least 0")
+    Whole().check("--top", top)
     file = LedgerFile(ledger)
     facts = file.plain_facts()
     found = [each.summary(top) for each in file.standings()]
@@ -86,14 +84,10 @@ def show_ledger(
     people = facts["people"] or "nobody yet: the first run says who"
     parts: list[str | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
-        rows = [
-            (
-                line["worker"],
-                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
-                f"{line['left']:.4g}",
-            )
-            for line in each["fullest"]
-        ]
+        rows = []
+        for line in each["fullest"]:
+            spent = "delta used up" if line["spent"] is None else f"{line['spent']:.4g}"
+            rows.append((line["worker"], spent, f"{line['left']:.4g}"))
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
         parts.append(Table(title=title, columns=("fullest workers", "spent", "left"), rows=rows))
         if each["over_budget"]:
@@ -139,7 +133,9 @@ def spend(
     epsilon: Annotated[float | None, Option(help="Of any other mechanism; composes by basic composition.")] = None,
     delta: Annotated[float, Option(help="With --epsilon: its delta.")] = 0.0,
     adversary: Annotated[str | None, Option(help="Against whom that holds [default: the ledger's only one].")] = None,
-    worker: WorkerNames = None,
+    worker: Annotated[
+        list[str] | None, Option("--worker", help="Worker that takes part; may be repeated [default: all].")
+    ] = None,
     already_sent: Annotated[
         bool, Option("--already-sent", help="It has happened: count it even if it passes a budget.")
     ] = False,
@@ -150,11 +146,10 @@ def spend(
         raise ScenarioError("give either --mu for a Gaussian mechanism, or --epsilon and --delta for any other")
     if mu is not None and delta:
         raise ScenarioError("--delta: goes with --epsilon; a Gaussian mechanism has --mu alone")
-    if mu is not None and not 0.0 <= mu < 1e100:
-        raise ScenarioError(f"--mu = {mu:g}: must be finite and at least 0")
-    loss = (
-        Loss.of(epsilon=epsilon or 0.0, delta=delta) if mu is None else Loss.of(squared_mu=np.nextafter(mu**2, np.inf))
-    )
+    if mu is None:
+        loss = Loss.of(epsilon=epsilon or 0.0, delta=delta)
+    else:
+        loss = Loss.of(squared_mu=np.nextafter(Real(low=0, high=1e100).check("--mu", mu) ** 2, np.inf))
     file = LedgerFile(ledger)
     facts = file.facts()
     people, budgets = facts["people"], facts["budgets"]
@@ -163,25 +158,21 @@ def spend(
     if adversary is None and len(budgets) > 1:
         raise ScenarioError(f"--adversary: missing; the ledger keeps budgets against {', '.join(budgets)}")
     against = adversary or next(iter(budgets))
-    request = Request(about=about, losses={against: loss}, who=_chosen(file, people.named, worker), delta=delta)
+    request = Request(about=about, losses={against: loss}, who=_chosen(file, people, worker), delta=delta)
     (number,) = file.reserve([request], people, already_sent=already_sent)
     if not already_sent:
         file.settle(number)
     _show_state(as_json, ledger, number, "spent")
 
 
-def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
-    if named:
+def _chosen(file: LedgerFile, people: People, workers: list[str] | None) -> Any:
+    if people.named:
         return tuple(workers) if workers else file.standings()[0].names
-    if not workers:
-        return None
-    try:
-        # Python reads 1_0 as a number, nobody else does.
-        return np.array([int(each.replace("_", "?")) for each in workers], dtype=np.int64)
-    except (ValueError, OverflowError):
-        raise ScenarioError(
-            f"--worker {shown(workers)}: must be numbers; this ledger knows workers by number"
-        ) from None
+    for each in workers or ():
+        if not (each.isdecimal() and len(each) < _LONGEST_NUMBER and int(each) < people.count):
+            known = f"from 0 to {people.count - 1:,}: this ledger knows its workers by number"
+            raise ScenarioError(f"--worker {shown_name(each)}: must be a number {known}")
+    return np.array(list(map(int, workers)), dtype=np.int64) if workers else None
 
 
 @app.command("check")
@@ -193,9 +184,7 @@ def check_scenario(
     seeds: options.Seeds = 1,
     public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
     data_dir: options.DataDir = None,
-    show_values: Annotated[
-        bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
-    ] = False,
+    show_values: options.ShowValues = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say whether runs of a scenario would fit; the ledger stays as it is, and nothing is sent.
@@ -203,12 +192,9 @@ def check_scenario(
     A run that would not fit is refused with the line that airmix run gives.
     """
     private = LedgerFile(ledger).facts()["mode"] == "protection"
-    if seeds < 1:
-        raise ScenarioError(f"--seeds {seeds}: must be at least 1")
 
     def check() -> Any:
         scenario = chosen.settled(seed, data_dir=data_dir, test_rows=public_test or not private)
-        scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
         if private:
             from airmixml.workers.loading import check_protectable
 
@@ -216,16 +202,8 @@ def check_scenario(
         with progress_bars() as progress:
             from airmixml.runs.spending import plan_spending
 
-            spending = plan_spending(
-                scenario,
-                seeds,
-                ledger,
-                private=private,
-                public_test=public_test,
-                data_dir=data_dir,
-                progress=progress,
-            )
-            spending.check()
+            how: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
+            plan_spending(scenario, seeds, ledger, progress=progress, **how).check()
         return scenario
 
     scenario = hide_values(check, "the owner sees them with --show-values", hide=private and not show_values)

@@ -33,6 +33,18 @@ PATIENCE_SECONDS = 600.0
 _LONGEST_LINE = 1000
 _OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
 _NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
+# What takes the place of options that earlier versions had.
+_INSTEAD = {
+    "airmix run --engine": "--threads",
+    "airmix run --jobs": "--threads",
+    "airmix attack --vary": "airmix sweep --command attack --grid KEY=V1,V2",
+    "airmix attack --beside": "airmix report with several folders",
+    "airmix compare --vary": "airmix sweep --grid KEY=V1,V2",
+    "airmix compare --ledger": "airmix run --ledger",
+    "airmix sweep --ledger": "airmix run --ledger",
+    "airmix sweep --fault": "airmix audit --fault",
+    "airmix deploy up --rounds": "--set learner.rounds=N",
+}
 _LIGHT = ("worker", "gateway")
 _LIGHT_OPTIONS = {"--data": str, "--id": str, "--folder": str, "--patience": float}
 
@@ -69,7 +81,7 @@ def answer() -> int:
 
     from airmixml.cli.options import app
     from airmixml.errors import AirMixError
-    from airmixml.registries import naming_objects
+    from airmixml.registry import naming_objects
     from airmixml.wording import reason
 
     for stream in (sys.stdout, sys.stderr):
@@ -79,13 +91,16 @@ def answer() -> int:
     # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
     usage_error: type[Exception] = BadParameter.__bases__[0]
     try:
-        _check_directory()
+        if not _has_directory():
+            raise AirMixError("the current directory was removed; change to another one")
         with naming_objects():
             code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
     except usage_error as problem:
         said_by = getattr(getattr(problem, "ctx", None), "command_path", "airmix")
-        return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see {said_by} --help)")
+        instead = _INSTEAD.get(f"{said_by} {getattr(problem, 'option_name', '')}", "")
+        said = getattr(problem, "message", "") if instead else getattr(problem, "format_message", problem.__str__)()
+        return _fail(f"{said} ({f'use {instead}; ' if instead else ''}see {said_by} --help)")
     except AirMixError as problem:
         return _fail(str(problem))
     except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
@@ -116,14 +131,12 @@ def _lacking(problem: Exception) -> str:
     return _NO_MEMORY if is_out_of_memory(problem) else ""
 
 
-def _check_directory() -> None:
-    """Refuse to work in a folder that is gone: libraries look for their parts from there, and end the process."""
-    from airmixml.errors import AirMixError
-
+def _has_directory() -> bool:
+    """Whether the working folder is there: libraries look for their parts from it, and end the process without."""
     try:
-        os.getcwd()
+        return bool(os.getcwd())
     except OSError:
-        raise AirMixError("the current directory was removed; change to another one") from None
+        return False
 
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:

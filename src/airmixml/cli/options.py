@@ -18,52 +18,34 @@ from airmixml.engines import Engine as Engines
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registry import Registry
 from airmixml.version import __version__
-from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:  # a list of commands needs no scenario
     from airmixml.scenario import Scenario
 
-# Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
-COMMANDS = {
-    "demo": "demo:demo_command",
-    "init": "data:init_command",
-    "run": "run:run_command",
-    "predict": "predict:predict_command",
-    "export": "predict:export_command",
-    "account": "account:account_command",
-    "plan": "plan:plan_command",
-    "compare": "compare:compare_command",
-    "attack": "attack:attack_command",
-    "audit": "attack:audit_command",
-    "sweep": "sweep:sweep_command",
-    "tolerances": "compare:tolerances_command",
-    "reproduce": "sweep:reproduce_command",
-    "report": "predict:report_command",
-    "ledger": "ledger:app",
-    "explore": "explore:explore_command",
-    "deploy": "deploy:app",
-    "server": "deploy:server_command",
-    "worker": "deploy:worker_command",
-    "gateway": "deploy:gateway_command",
-    "air": "deploy:air_command",
-    "presets": "listings:presets_command",
-    "airs": "listings:airs_command",
-    "show": "listings:show_command",
-    "plugins": "listings:plugins_command",
-    "data": "data:app",
+# The commands of each module here, which is imported when one of them is called; in the order of the help.
+_MODULES = {
+    "demo": ("demo",),
+    "run": ("run", "attack", "audit"),
+    "predict": ("predict", "export", "report"),
+    "plan": ("account", "plan"),
+    "studies": ("compare", "sweep", "tolerances", "reproduce"),
+    "ledger": ("ledger",),
+    "explore": ("explore",),
+    "deploy": ("deploy", "server", "worker", "gateway", "air"),
+    "listings": ("init", "data", "presets", "airs", "show", "plugins"),
 }
+COMMANDS = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def about(place: str) -> str:
+def about(name: str) -> str:
     """Return the first paragraph of a command's help without importing it, which takes seconds for some."""
-    module, _, attribute = place.partition(":")
-    tree = ast.parse((files("airmixml.cli") / f"{module}.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == attribute:
-            return (ast.get_docstring(node) or "").partition("\n\n")[0]
-        if attribute == "app" and isinstance(node, ast.Call) and ast.unparse(node.func) == "options.command_group":
-            return str(ast.literal_eval(node.args[0]))
-    raise LookupError(place)
+    tree = ast.parse((files("airmixml.cli") / f"{COMMANDS[name]}.py").read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if own := functions.get(f"{name}_command"):
+        return (ast.get_docstring(own) or "").partition("\n\n")[0]
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = next(call for call in calls if ast.unparse(call.func) == "options.command_group")
+    return str(ast.literal_eval(made.args[0]))
 
 
 class _LateGroup(TyperGroup):
@@ -74,18 +56,17 @@ class _LateGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for name, command in self.commands.items():
-            command.help = about(COMMANDS[name])
+            command.help = about(name)
         super().format_commands(ctx, formatter)
 
 
 def load(name: str) -> Any:
     """Return the command of that name."""
-    module, _, attribute = COMMANDS[name].partition(":")
-    found: Typer | Callable[..., None] = getattr(import_module(f"airmixml.cli.{module}"), attribute)
-    if isinstance(found, Typer):
-        return get_command(found)
+    module = import_module(f"airmixml.cli.{COMMANDS[name]}")
+    if not hasattr(module, f"{name}_command"):
+        return get_command(module.app)
     alone = Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(with_groups(found))
+    alone.command(name)(with_groups(getattr(module, f"{name}_command")))
     return get_command(alone)
 
 
@@ -121,18 +102,9 @@ def _options(
         echo(context.get_help())
 
 
-File = Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)]
-Preset = Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")]
-Assignments = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
-]
 AirName = Annotated[
     str | None,
     Option("--air", metavar="NAME", help="Use a channel profile that comes with the package; see `airmix airs`."),
-]
-Bounds = Annotated[
-    Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
 ]
 Seed = Annotated[int | None, Option(help="Seed of the (first) run [default: the scenario's].")]
 Seeds = Annotated[int, Option(help="Number of runs, with consecutive seeds.")]
@@ -144,11 +116,9 @@ Engine = Annotated[str, Option(help="Compute on this machine (local) or on a Ray
 Jobs = Annotated[
     int | None, Option(help="Number of processes [default: 1 on this machine; all cores of a Ray cluster].")
 ]
-CellJobs = Annotated[int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
-Ledger = Annotated[
-    Path | None,
-    Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),
+ShowValues = Annotated[
+    bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
 ]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]
@@ -183,12 +153,9 @@ def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
     if air is None:
         return others
     from airmixml.scenario import AIR_PRESETS
+    from airmixml.scenario.rules import Choice
 
-    if air not in AIR_PRESETS:
-        raise ScenarioError(
-            f"--air {shown(air)}: there is none of that name{did_you_mean(air, AIR_PRESETS)} (`airmix airs` "
-            f"lists them: {', '.join(AIR_PRESETS)})"
-        )
+    Choice(tuple(AIR_PRESETS)).check("--air", air)
     if any(each.partition("=")[0].strip() == "air.preset" for each in others):
         raise ScenarioError(f"--air {air} and --set air.preset: both choose the channel profile; keep one of them")
     return [f"air.preset={air}", *others]
@@ -198,15 +165,21 @@ def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
 class Chosen:
     """The options that name a scenario: a file or a preset, the air that it is put on, and what is changed in it."""
 
-    file: File = None
-    preset: Preset = None
+    file: Annotated[Path | None, Argument(help="Scenario file (TOML).", show_default=False)] = None
+    preset: Annotated[str | None, Option(help="Scenario that comes with the package; see `airmix presets`.")] = None
     air: AirName = None
-    assignments: Assignments = None
-    bounds: Bounds = None
+    assignments: Annotated[
+        list[str] | None,
+        Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
+    ] = None
+    bounds: Annotated[
+        Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
+    ] = None
 
     def read(self, seed: int | None = None) -> "Scenario":
         """Return the scenario; no data are read."""
         from airmixml.scenario import Scenario
+        from airmixml.scenario.toml import rule_of
 
         overrides = on_air(self.air, self.assignments)
         if (self.file is None) == (self.preset is None):
@@ -215,7 +188,7 @@ class Chosen:
         scenario = scenario.with_overrides(*overrides)
         if self.bounds is not None:
             scenario = scenario.with_bounds(self.bounds)
-        return scenario if seed is None else scenario.with_seed(seed)
+        return scenario if seed is None else scenario.with_seed(rule_of("seed").check("--seed", seed))
 
     def settled(
         self,
@@ -232,7 +205,11 @@ class Chosen:
                 "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set "
                 "workers.count=N"
             )
-        return settle_scenario(scenario, data_dir=data_dir, test_rows=test_rows)
+        if scenario.is_settled:
+            return scenario
+        from airmixml.workers import settle  # here: it needs NumPy
+
+        return settle(scenario, data_dir=data_dir, test_rows=test_rows)
 
     def words(self) -> list[str]:
         """Return the options as they are typed."""
@@ -247,7 +224,9 @@ class Where:
     """The options that say where a study is computed and kept."""
 
     engine: Engine = "local"
-    jobs: CellJobs = None
+    jobs: Annotated[
+        int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
+    ] = None
     out: Out = None
     force: Force = False
     device: Device = "cpu"
@@ -257,15 +236,6 @@ class Where:
         """Return them as studies take them; refuse an engine or a number of jobs that cannot be."""
         Engines.of(self.engine, self.jobs)
         return {**vars(self), "jobs": self.jobs or 0}
-
-
-def settle_scenario(scenario: "Scenario", *, data_dir: Path | None = None, test_rows: bool = True) -> "Scenario":
-    """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
-    if scenario.is_settled:
-        return scenario
-    from airmixml.workers import settle  # here: it needs NumPy
-
-    return settle(scenario, data_dir=data_dir, test_rows=test_rows)
 
 
 def with_groups(command: Callable[..., None]) -> Any:

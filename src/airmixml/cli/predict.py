@@ -48,7 +48,11 @@ def predict_command(
     label_column = model.scenario_.workers.label_column
     wanted: dict[str, Any] = {"label_column": label_column, "with_labels": score, "keep": keep or ()}
     file = read_rows(rows, model.encoder_.row_format, **wanted)
-    _check_keep(keep or [])
+    for name in keep or ():
+        if name == _PREDICTION or name.startswith((_LIKELY, f"{_PREDICTION}_")):
+            raise ScenarioError(
+                f"--keep {name}: is the name of a column that is written; rename it in the file of rows"
+            )
     columns = {**file.kept, **_columns(model, model.outputs_of(file.inputs), probabilities=probabilities)}
     clipped = model.encoder_.scale(file.inputs)[1]
     accuracy = None if file.labels is None else _accuracy(file.labels, columns[_PREDICTION], model, rows)
@@ -86,23 +90,14 @@ def export_command(
     from airmixml.runs import export_onnx
 
     exported = export_onnx(run, out)
-    width = len(exported.outputs)
-    given = f"label ({exported.label_type}), probabilities (float32, N x {width})"
+    outputs = f"label ({exported.label_type}), probabilities" if exported.label_type else "targets"
     facts = [
         ("file", exported.path),
         ("size", f"{exported.bytes / 1e3:,.1f} kB"),
         ("input", f"rows, float32, N x {exported.inputs}"),
-        ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
+        ("outputs", f"{outputs} (float32, N x {len(exported.outputs)})"),
     ]
     show(as_json, exported.to_dict(), Table(title="ONNX model", columns=("", ""), rows=facts, words=2))
-
-
-def _check_keep(keep: list[str]) -> None:
-    clash = [name for name in keep if name == _PREDICTION or name.startswith((_LIKELY, f"{_PREDICTION}_"))]
-    if clash:
-        raise ScenarioError(
-            f"--keep {clash[0]}: is the name of a column that is written; rename it in the file of rows"
-        )
 
 
 def _accuracy(labels: list[str], predicted: list[str], model: Any, rows: Path) -> float:

@@ -1,21 +1,27 @@
-"""``airmix run``."""
+"""``airmix run``, ``attack`` and ``audit``: each makes one folder of one scenario."""
+
+from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Exit, Option
 
+from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
+from airmixml.cli.options import choices
 from airmixml.cli.terminal import make_or_find, show_made
-from airmixml.errors import hides_values
-from airmixml.runs.run_page import run_page
-from airmixml.scenario import Speed
+from airmixml.errors import ScenarioError
+from airmixml.registries import ATTACKS
+from airmixml.scenario import Scenario, Speed
+from airmixml.storage.run_folder import SCENARIO
+from airmixml.wording import did_you_mean, shown
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 
-@hides_values
 def run_command(
     chosen: options.Chosen,
     seed: options.Seed = None,
@@ -32,11 +38,11 @@ def run_command(
     public_test: Annotated[
         bool, Option("--public-test", help="With --private: the test rows are public, so state the accuracy.")
     ] = False,
-    show_values: Annotated[
-        bool,
-        Option("--show-values", help="With --private: let error messages quote rows and values, for the owner alone."),
-    ] = False,
-    ledger: options.Ledger = None,
+    show_values: options.ShowValues = False,
+    ledger: Annotated[
+        Path | None,
+        Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run a scenario and write a run folder.
@@ -45,13 +51,7 @@ def run_command(
     same command to resume an interrupted run, or to see a finished one again. Without --private it is a simulation: its
     noise follows from the seed.
     """
-    tested = public_test or not private
     scenario = chosen.read(seed)
-    if private:
-        from airmixml.workers.loading import check_protectable  # here: it needs NumPy
-
-        check_protectable(scenario.workers)
-    scenario = options.settle_scenario(scenario, data_dir=data_dir, test_rows=tested)
     speed = Speed(device=device, block_slots=block_slots, threads=threads)
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
@@ -59,8 +59,12 @@ def run_command(
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
     where |= {"ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
+    from airmixml.runs.run_page import run_page
+
     metrics = make_or_find(run, scenario, seeds=seeds, **mode, **where)
-    show_made(as_json, metrics, run_page(metrics, scenario), picture="figures/*.png")
+    folder = Path(metrics["run_dir"])
+    page = run_page(metrics, Scenario.load(folder / SCENARIO))  # with what the run settled
+    show_made(as_json, metrics, page, folder, picture="figures/*.png")
 
 
 def _checkpoint_seconds() -> float:
@@ -69,3 +73,118 @@ def _checkpoint_seconds() -> float:
         return max(0.0, float(os.environ[_CHECKPOINT_VARIABLE]))
     except (KeyError, ValueError):
         return _CHECKPOINT_SECONDS
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "release": ("release",),
+    "server": ("server",),
+    "both": ("release", "server"),
+    "everyone": ("everyone",),
+    "all": ("release", "server", "everyone"),
+}
+
+
+def attack_command(
+    chosen: options.Chosen,
+    attacks: Annotated[
+        str | None,
+        Option(
+            metavar="NAME,...",
+            help=f"Attacks to run: {choices(ATTACKS)} [default: all that fit the scenario; "
+            "everyone only where workers bring noise].",
+        ),
+    ] = None,
+    seed: options.Seed = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Attack a run and show what each adversary recovers.
+
+    The adversaries are the server, the release, an eavesdropper and everyone; informed ones know all other samples.
+    The first line says what is promised, whether an attack broke it, and who found something. EXPOSED: half of what
+    guessing leaves open, or half of the workers looked for; LEAKS: 5 % of it, or any worker. The table has the
+    strongest figure of each adversary beside guessing and what its epsilon allows; attack.md and the report have all.
+    Repeat the same command to resume an interrupted attack, or to see a finished one again.
+    """
+    scenario = chosen.settled(seed, data_dir=data_dir)
+    speed = Speed(device=device, threads=threads)
+    options.check_force(force, out)
+    from airmixml.attacks import attack, choose_parts
+    from airmixml.attacks.attack_page import attack_page
+
+    parts = choose_parts(attacks, scenario)
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    metrics = make_or_find(attack, scenario, parts, engine=engine, jobs=jobs, **where)
+    page, folder = attack_page(metrics, scenario), Path(metrics["run_dir"])
+    show_made(as_json, metrics, page, folder, file="attack.md", picture="attack.png")
+
+
+def audit_command(
+    chosen: options.Chosen,
+    seed: options.Seed = None,
+    adversary: Annotated[
+        str | None,
+        Option(
+            help="Adversary to audit: release, server, both, everyone or all "
+            "[default: both, and everyone where workers bring noise]."
+        ),
+    ] = None,
+    adjacency: Annotated[
+        str | None, Option(help="Neighbours: replace-one or remove-one [default: the scenario's].")
+    ] = None,
+    trials: Annotated[
+        int, Option(help="Trials per adversary, half of them with the canary, the worker looked for.")
+    ] = 10_000,
+    confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
+    fault: Annotated[
+        str | None,
+        Option(help=f"Inject a fault, which must be caught: {', '.join(FAULTS)}."),
+    ] = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Try to refute a scenario's epsilon by experiment.
+
+    The adversary knows everything but one worker's sample; the noise of one run is checked too. "Not refuted" is no
+    proof: it says how far the attacks came. The exit code is 1 if a claim is refuted, or the noise is not as stated,
+    although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
+    an interrupted audit, or to see a finished one again.
+    """
+    scenario = chosen.settled(seed, data_dir=data_dir)
+    speed = Speed(threads=threads)
+    options.check_force(force, out)
+    if adversary is not None and adversary not in _CHOICES:
+        raise ScenarioError(
+            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
+            f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
+        )
+    from airmixml.audit import AuditSettings
+
+    settings = AuditSettings(
+        adversaries=_CHOICES[adversary] if adversary else (),
+        adjacency=adjacency or "",
+        trials=trials,
+        confidence=confidence,
+        fault=fault_named(fault or ""),
+    )
+    settings.check(scenario)
+    from airmixml.audit import audit  # after the checks: importing torch takes seconds
+    from airmixml.audit.audit_page import audit_page
+
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    metrics = make_or_find(audit, scenario, settings, engine=engine, jobs=jobs, **where)
+    page, folder = audit_page(metrics, scenario), Path(metrics["run_dir"])
+    show_made(as_json, metrics, page, folder, file="audit.md", picture="audit.png")
+    if metrics["caught"] != bool(settings.fault.name):
+        raise Exit(1)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -20,7 +20,7 @@ from typer import Exit
 
 from airmixml.cli.main import STARTED, raise_when_interrupted
 from airmixml.output.cards import card_rows
-from airmixml.output.page import Cards, Facts, Lines, Page
+from airmixml.output.page import Cards, Facts, Page, Rows
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
 from airmixml.wording import duration, in_plain_words
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
-_ON_SCREEN: Final = (str, Facts, Table, Lines)
+_ON_SCREEN: Final = (str, Facts, Table)
 _MOST_FAILURES: Final = 5
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
@@ -74,22 +74,14 @@ def print_page(page: Page) -> None:
         Facts(caption="", rows=card_rows(part.cards)) if isinstance(part, Cards) and part.on_screen else part
         for part in parts
     )
-    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and _says_something(part))
+    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and getattr(part, "rows", True))
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
-        for part in [_facts_table(list(some))] if is_facts else some:
-            if isinstance(part, Table):
-                console.print(part)
-            else:
-                console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
+        for part in [_one_table([each.rows for each in some])] if is_facts else some:
+            console.print(part, markup=False)
 
 
-def _says_something(part: Any) -> bool:
-    return bool(part.rows if isinstance(part, Facts) else part.lines if isinstance(part, Lines) else part)
-
-
-def _facts_table(facts: list[Any]) -> Table:
-    rows = tuple(row for each in facts for row in each.rows)
-    return Table(columns=("", ""), rows=rows, words=2, sections=tuple(accumulate(len(each.rows) for each in facts)))
+def _one_table(facts: list[Rows]) -> Table:
+    return Table(columns=("", ""), rows=tuple(chain(*facts)), words=2, sections=tuple(accumulate(map(len, facts))))
 
 
 def report_lines(report: Mapping[str, str]) -> list[str]:
@@ -102,21 +94,16 @@ def command_seconds() -> float:
     return time.monotonic() - STARTED
 
 
-def print_places(everything: Path | str, report: Mapping[str, str], *, note: str = "", picture: str = "") -> None:
-    """Print how long the command took, and where all it made, its picture and its report are."""
-    drawn = f", picture in {picture}" if picture else ""
-    print_line(f"{duration(command_seconds())}{note}; everything in {everything}{drawn}")
-    for line in report_lines(report):
-        print_line(line)
-
-
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
     """Return a Progress callable that writes a line to stderr at most every half minute, the first after one.
 
     The environment variable AIRMIX_PROGRESS_SECONDS sets another time; 0 asks for no lines.
     """
-    started, between = clock(), _seconds_between_lines()
-    said = started
+    started = said = clock()
+    try:
+        between = float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
+    except ValueError:
+        between = _SECONDS_BETWEEN_LINES
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal said
@@ -127,13 +114,6 @@ def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
             print_error_line(f"airmix: {stage}: {done:,} of {total:,}{share} after {now - started:.0f} s")
 
     return report
-
-
-def _seconds_between_lines() -> float:
-    try:
-        return float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
-    except ValueError:
-        return _SECONDS_BETWEEN_LINES
 
 
 def print_error_line(text: str) -> None:
@@ -201,39 +181,30 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
     return metrics
 
 
-def show_made(as_json: bool, metrics: dict[str, Any], page: Page, *, file: str = "", picture: str) -> None:
-    """Print a run, an attack or an audit, and where its ``file`` and its ``picture`` are, which may be a pattern."""
-    folder = Path(metrics["run_dir"])
+def show_made(
+    as_json: bool, plain: dict[str, Any], page: Page, folder: Path, *, file: str = "", picture: str, note: str = ""
+) -> None:
+    """Print what a command made, and where its ``file``, its report and its ``picture`` are, which may be a pattern."""
     report = report_in(folder)
-    show(as_json, {**metrics, **report}, page)
+    show(as_json, {**plain, **report}, page)
     if not as_json:
         drawn = sorted(map(str, folder.glob(picture)))
-        print_places(folder / file, report, picture=next(iter(drawn), ""))
+        seen = f", picture in {drawn[0]}" if drawn else ""
+        print_line(f"{duration(command_seconds())}{note}; everything in {folder / file}{seen}")
+        for line in report_lines(report):
+            print_line(line)
 
 
 def show_study(
-    as_json: bool,
-    plain: dict[str, Any],
-    page: Page,
-    *,
-    name: str,
-    out: Path,
-    write: Callable[[], Sequence[Path]],
-    seconds: float,
-    kept: str = "",
+    as_json: bool, plain: dict[str, Any], page: Page, files: Sequence[Path], *, seconds: float, kept: str = ""
 ) -> None:
-    """Write a study and its report and print what it found.
-
-    Its files are called ``name``; ``write`` makes them. ``kept``: what was there before.
-    """
-    files = write()
+    """Write the report of a study beside its ``files``, and print what it found; ``kept`` is what was there before."""
+    written = next(path for path in files if path.suffix == ".md")
+    out, name = written.parent, written.stem
     _add_report(out)
-    report = report_in(out)
-    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, page)
-    if not as_json:
-        note = f" ({kept} already finished)" if kept else ""
-        drawn = out / f"{name}.png"
-        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if drawn in files else "")
+    plain = {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds}
+    note = f" ({kept} already finished)" if kept else ""
+    show_made(as_json, plain, page, out, file=f"{name}.md", picture=f"{name}.png", note=note)
 
 
 def finish_with_report(folder: "RunFolder") -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from airmixml.compare.methods import HEARING, LEVEL
 from airmixml.output.cards import seeds_option
 from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
-from airmixml.output.page import Folded, Lines, Page, section
+from airmixml.output.page import Folded, Page, Part, section
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.cells import flat
@@ -108,7 +108,7 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
     notes = [*plain["notes"], *([f"left out: {', '.join(left_out)}"] if left_out else [])]
     words = [f"{row['method']}: {row['about']}" for row in rows]
     words += [f"left out: {name} ({why})" for name, why in left_out.items()]
-    every = adversaries_table(plain, scenario), costs_table(plain, scenario), Lines(tuple(words)), _CHANCE
+    every: list[Part] = [adversaries_table(plain, scenario), costs_table(plain, scenario), *words, _CHANCE]
     # Without facts, so that all methods fit one screen.
     return Page(
         kind="comparison",
@@ -122,7 +122,7 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
                 "Tables",
                 methods_table(plain),
                 sentence("; ".join(notes) or "accuracy: on the clean test set"),
-                Folded(summary="Epsilon against each adversary, costs, and what each method is", parts=every),
+                Folded(summary="Epsilon against each adversary, costs, and what each method is", parts=tuple(every)),
             ),
         ),
         command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),

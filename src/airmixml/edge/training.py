@@ -27,7 +27,7 @@ from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
 from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
-from airmixml.registries import naming_objects
+from airmixml.registry import naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle

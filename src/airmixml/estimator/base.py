@@ -22,7 +22,7 @@ from airmixml.errors import AirMixError, ScenarioError, hide_values
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.fit_budget import FitBudget
 from airmixml.estimator.joint_privacy import state_fits
-from airmixml.registries import naming_objects
+from airmixml.registry import naming_objects
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES

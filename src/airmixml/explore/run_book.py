@@ -24,7 +24,7 @@ import numpy as np
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.files import LOCK, corrupt_file, open_within, read_within, write_text
-from airmixml.reports.folders import find_folder, read_curve
+from airmixml.reports.pages import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
@@ -16,10 +17,9 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.toml import value_text
-from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text, sentence
+from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text
 
 NOTHING: Final = "nothing is promised"
-PROTECTS_NOBODY: Final = "an epsilon this large protects nobody"
 # As docs/concepts.md has them.
 NEIGHBOURS: Final = {
     "replace-one": "replace-one: one worker holds another sample",
@@ -33,6 +33,8 @@ _ASKED: Final = {
     "replace-one": "Asked which of two samples a worker holds",
     "remove-one": "Asked whether a worker took part",
 }
+FROM_FILE: Final = "scenario.toml"  # in a command that reads the scenario which the report shows
+_MOST_CHANGES: Final = 12
 
 
 def cards_of(
@@ -102,16 +104,15 @@ def claimed_card(
     epsilon = epsilon if epsilon is not None else math.inf
     delta = scenario.privacy.delta if delta is None else delta
     adjacency = adjacency or scenario.privacy.adjacency
-    told: Rows = (
+    told = [
         ("delta", f"{delta:.3g}: the probability with which that may fail"),
         ("neighbours", NEIGHBOURS.get(adjacency, adjacency)),
-    )
-    if "trust" not in dict(extra):
-        told = (*told, ("trust", trust(scenario, adversary)))
+    ]
+    told += [] if "trust" in dict(extra) else [("trust", trust(scenario, adversary))]
     promise, level = promise_of(epsilon)
     return Card(
         adversary=adversary,
-        who=_who(adversary),
+        who=ADVERSARIES.load(adversary).about if adversary in ADVERSARIES else "",  # methods are compared with others
         epsilon=text or (epsilon_text(epsilon) if certified else NO_GUARANTEE),
         promise=promise,
         level=level,
@@ -152,7 +153,7 @@ def meaning(epsilon: float, delta: float, adjacency: str) -> str:
     P(right) = (P(1 | 1) + P(2 | 2)) / 2, with P(1 | 1) <= e^epsilon P(1 | 2) + delta and likewise for 2.
     """
     if epsilon > NO_PROTECTION_ABOVE_EPSILON:
-        return sentence(PROTECTS_NOBODY)
+        return "An epsilon this large protects nobody."
     right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
     if right > _NEARLY_ALWAYS:
         return f"{asked}, it may be right nearly always (guessing: half of the time)."
@@ -186,20 +187,20 @@ def asked_for(scenario: Scenario) -> str:
     )
 
 
-def _who(adversary: str) -> str:
-    try:
-        return str(ADVERSARIES.load(adversary).about)
-    except Exception:  # of a package that is no longer installed, or of a method that is compared
-        return ""
-
-
-_FROM_FILE: Final = "scenario.toml"
-_MOST_CHANGES: Final = 12
-
-
 def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:
     """Return an ``airmix`` command of a scenario: a preset with changes, or a file where those are too many."""
-    return ("airmix", command, *_chosen(scenario), *options)
+    chosen: tuple[str, ...] = (FROM_FILE,)
+    if scenario.name in preset_names():
+        preset, air = Scenario.preset(scenario.name), scenario.air.preset
+        with suppress(AirMixError):  # such as an air that no longer comes with the package
+            # Another air is named first, since it brings keys of its own.
+            before = [] if air == preset.air.preset else [f"air.preset={air}"]
+            was = flat(preset.on_air(air) if before else preset)
+            changed = {key: value for key, value in flat(scenario).items() if value != was[key]}
+            changes = before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
+            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
+                chosen = ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
+    return ("airmix", command, *chosen, *options)
 
 
 def seeds_option(count: int) -> tuple[str, ...]:
@@ -212,48 +213,12 @@ def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, st
     return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
 
 
-def _chosen(scenario: Scenario) -> Sequence[str]:
-    if scenario.name in preset_names():
-        preset = Scenario.preset(scenario.name)
-        try:
-            changes = _changes(preset, scenario)
-            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
-                return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
-        except AirMixError:
-            pass  # such as an air that no longer comes with the package
-    return (_FROM_FILE,)
-
-
-def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
-    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
-    chosen = scenario.air.preset
-    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
-    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
-    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
-
-
-def needs_file(command: Sequence[str]) -> bool:
-    """Whether the command reads the scenario that the report shows."""
-    return _FROM_FILE in command
-
-
 def flat(scenario: Scenario) -> dict[str, Any]:
     """Return every key as it is written after ``--set``, with its value."""
-    tables = scenario.to_dict()
-    top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
-    below = {
-        f"{table}.{key}": value
-        for table, keys in tables.items()
-        if isinstance(keys, dict)
-        for key, value in keys.items()
-    }
-    return top | below
-
-
-def changed_keys(before: Scenario, after: Scenario) -> dict[str, Any]:
-    """Return the keys of the second scenario that differ from the first, with their values there."""
-    was = flat(before)
-    return {key: value for key, value in flat(after).items() if value != was[key]}
+    found: dict[str, Any] = {}
+    for name, value in scenario.to_dict().items():
+        found |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 def shown_value(value: Any) -> str:

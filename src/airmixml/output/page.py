@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any, Final, TypeVar, assert_never
@@ -84,15 +83,8 @@ class Code:
     text: str
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A list."""
-
-    lines: tuple[str, ...]
-
-
 Kind = TypeVar("Kind")
-Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines
+Part = str | Facts | Table | Cards | Picture | Folded | Code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +158,7 @@ class Page:
 
     def to_html(self) -> str:
         """Return one file: nothing in it is fetched, and no script runs."""
+        style = (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
         shown = [(each, inside) for each in self.sections if (inside := _html(each.parts))]
         links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.heading) for each, _ in shown))
         sections = "".join(
@@ -180,7 +173,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta name="generator" content="{GENERATOR} {__version__}">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-            f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
             '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
             f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
             f"{verdict}{notices}"
@@ -188,11 +181,6 @@ class Page:
             f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
             "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
         )
-
-
-@cache
-def _style() -> str:
-    return (files("airmixml.output") / "page.css").read_text(encoding="utf-8")
 
 
 def _html(parts: Iterable[Part]) -> str:
@@ -206,7 +194,7 @@ def _part(part: Part) -> str:
             html = f"<p>{escape(part)}</p>\n"
         case Table():
             html = part.to_html()
-        case Facts(rows=()) | Lines(lines=()):
+        case Facts(rows=()):
             html = ""
         case Facts():
             rows = "".join(
@@ -215,8 +203,6 @@ def _part(part: Part) -> str:
             )
             caption = f'<caption class="hidden">{escape(part.caption)}</caption>'
             html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
-        case Lines():
-            html = f"<ul>\n{_each('<li>{}</li>', ((line,) for line in part.lines))}</ul>\n"
         case Cards():
             cards = f'<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
             html = f"{_html([part.note] if part.note else [])}<h3>{escape(part.title)}</h3>\n{cards}"
@@ -225,7 +211,10 @@ def _part(part: Part) -> str:
         case Code():
             html = f"<pre><code>{escape(part.text)}</code></pre>\n"
         case Picture():
-            html = _figure(part)
+            caption, source = escape(part.caption), base64.b64encode(part.content).decode("ascii")
+            image = f'<img class="wide" src="data:image/png;base64,{source}" alt="{escape(part.shows)}">'
+            shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
+            html = f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"
         case _:
             assert_never(part)
     return html
@@ -240,8 +229,6 @@ def _markdown(part: Part) -> str:
             text = part.to_markdown()
         case Facts():
             text = Table(columns=("", ""), rows=tuple(part.rows)).to_markdown() if part.rows else ""
-        case Lines():
-            text = "\n".join(f"- {line}" for line in part.lines)
         case Cards():
             rows = tuple((card.adversary, card.epsilon, card.promise, card.words) for card in part.cards)
             columns = ("adversary", "epsilon", "promise", "what it means")
@@ -281,11 +268,3 @@ def _card(card: Card) -> str:
         f'<p class="promise">{escape(card.promise)}</p>\n<p>{escape(card.words)}</p>\n'
         f"{_named(card.facts)}{more}</article>\n"
     )
-
-
-def _figure(picture: Picture) -> str:
-    caption = escape(picture.caption)
-    source = f"data:image/png;base64,{base64.b64encode(picture.content).decode('ascii')}"
-    image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
-    shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
-    return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"

@@ -72,48 +72,39 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        places, widths = self._fit(width)
-        gone = [name for place, name in enumerate(self.columns) if place not in places]
+        widths = self._fit(width)
+        heads, gone = self.columns[: len(widths)], self.columns[len(widths) :]
         note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {_ELSEWHERE}" if gone else None
-        heads = [self.columns[place] for place in places]
         styles: dict[str, Any] = {"title_style": "bold", "title_justify": "left", "caption_justify": "left"}
         title = Text(self.title) if self.title else None
         table = RichTable(title=title, caption=note, show_header=any(heads), **styles, **self.options)
-        for place, name in zip(places, heads, strict=True):
-            table.add_column(
-                Text(name),
-                style=None if place else "cyan",
-                justify="left" if place < self.words else "right",
-                overflow="fold",
-                width=widths[place],
-            )
+        for place, (name, own_width) in enumerate(zip(heads, widths, strict=True)):
+            justify: Any = "left" if place < self.words else "right"
+            style = None if place else "cyan"
+            table.add_column(Text(name), style=style, justify=justify, overflow="fold", width=own_width)
         for number, row in enumerate(self.rows, start=1):
-            cells = (row[place] for place in places)
-            texts = (Text(cell, "bold red" if isinstance(cell, Marked) else "") for cell in cells)
+            texts = (Text(cell, "bold red" if isinstance(cell, Marked) else "") for cell in row[: len(widths)])
             table.add_row(*texts, end_section=number in self.sections)
         return table
 
-    def _fit(self, width: int) -> tuple[list[int], list[int]]:
-        """Return the columns that are shown, and the width of each column, shown or not."""
+    def _fit(self, width: int) -> list[int]:
+        """Return the widths of the columns that are shown, which are the first ones."""
         texts = [[name, *(row[place] for row in self.rows)] for place, name in enumerate(self.columns)]
-        widest = [max(map(cell_width, column)) for column in texts]
         # A head may wrap between its words; so may words below it, but no number.
         least = []
         for place, (head, *body) in enumerate(texts):
-            wrapping = [head, *body] if place < self.words else [head]
+            wrapping, whole = ([head, *body], []) if place < self.words else ([head], body)
             longest_word = max((cell_width(word) for text in wrapping for word in text.split()), default=1)
-            whole = [] if place < self.words else body
             least.append(max([min(longest_word, _LONGEST_UNBROKEN), *map(cell_width, whole)]))
-        shown = list(range(len(self.columns)))
-        while len(shown) > 1 and sum(least[each] for each in shown) + self._edges(len(shown)) > width:
-            shown.pop()
-        widths, room = list(widest), width - self._edges(len(shown))
-        while sum(widths[each] for each in shown) > room:
-            shrinking = [each for each in shown if widths[each] > least[each]]
+        while len(least) > 1 and sum(least) + self._edges(len(least)) > width:
+            least.pop()
+        widths = [max(map(cell_width, column)) for column in texts[: len(least)]]
+        while sum(widths) + self._edges(len(widths)) > width:
+            shrinking = [place for place, own in enumerate(widths) if own > least[place]]
             if not shrinking:
                 break
-            widths[max(shrinking, key=lambda each: widths[each])] -= 1
-        return shown, widths
+            widths[max(shrinking, key=widths.__getitem__)] -= 1
+        return widths
 
     def _edges(self, shown: int) -> int:
         """Return how many characters so many columns take beside their texts."""

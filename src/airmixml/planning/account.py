@@ -45,7 +45,8 @@ from airmixml.radio.privacy_target import (
     slots_target,
 )
 from airmixml.radio.system import System, adversary_named
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, naming_objects
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.registry import naming_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
 from airmixml.wording import epsilon_text, plural

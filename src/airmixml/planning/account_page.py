@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, saved
-from airmixml.output.page import Facts, Lines, Page, Part, section
+from airmixml.output.page import Facts, Page, Part, section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
 from airmixml.privacy import Adversary, facts
@@ -41,7 +41,7 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
         refused -= {each.adversary for each in account.statements}
     else:
         parts.append(Facts(caption="What is assumed", rows=tuple(_assumptions(account))))
-    parts.append(Lines(tuple(_refused(account, refused))))
+    parts += _refused(account, refused)
     return Page(
         kind="account",
         title=f"{account.title}: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours",

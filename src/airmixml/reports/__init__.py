@@ -6,8 +6,7 @@ from airmixml.registry import import_late
 from airmixml.storage.run_folder import REPORT
 
 if TYPE_CHECKING:
-    from airmixml.reports.pages import write_report
-    from airmixml.reports.side_by_side import write_side_by_side
+    from airmixml.reports.pages import write_report, write_side_by_side
 
 __all__ = ["REPORT", "write_report", "write_side_by_side"]
 

@@ -1,34 +1,30 @@
-"""The report of a folder as one self-contained HTML file."""
+"""Reports: one HTML file of what a command left in a folder, or of several folders side by side."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
+import os
 import shlex
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from airmixml.errors import AirMixError, RunFolderError
-from airmixml.files import corrupt_file, read_regular, write_text, writing_to
-from airmixml.output.cards import asked_for, command_for, needs_file
-from airmixml.output.page import Code, Facts, Folded, Page, Part, Picture, section
-from airmixml.reports.folders import FoundFolder, find_folder, is_report, read_curve
+from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.files import Read, corrupt_file, read_regular, write_text, writing_to
+from airmixml.output.cards import FROM_FILE, asked_for, command_for, flat, shown_value
+from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, section
+from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.storage.run_folder import PROTECTION, REPORT, SCENARIO
-from airmixml.wording import duration
+from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION, REPORT, SCENARIO
+from airmixml.wording import NONE, against, duration, reason
 
-# Who makes the page of a result from its JSON file and its scenario; imported when a folder of that kind is met.
-_BUILDERS: Final = {
-    "run": "airmixml.runs.run_page:run_page",
-    "attack": "airmixml.attacks.attack_page:attack_page",
-    "audit": "airmixml.audit.audit_page:audit_page",
-    "plan": "airmixml.planning.plan_page:plan_page",
-    "comparison": "airmixml.compare.comparison_page:comparison_page",
-    "sweep": "airmixml.sweeps.sweep_page:sweep_page",
-    "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
-    "reproduction": "airmixml.reproduction.reproduce:reproduction_page",
-}
-# What each shows; of the others the file's name is all that is known.
+_LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
+# What each picture shows; of the others the file's name is all that is known.
 _CAPTIONS: Final = {
     "figures/overview": "What was sent and received, what was learned, and what accountants certify",
     "figures/privacy": "Epsilon by accountant and adversary",
@@ -47,6 +43,123 @@ STUDY: Final = "Some of the numbers and pictures below never saw noise: never re
 _REPEATED: Final = (
     "Each repetition is another release of the same data and reveals more: it draws new noise, and its model differs."
 )
+_MOST_STEPS: Final = 10**12
+# What a curve may count, and where that begins: the first model of a run with rounds is that before them.
+_FIRST: Final = {"epoch": 1, "round": 0}
+_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
+_MOST_FOLDERS: Final = 12
+_TOGETHER: Final = "An epsilon covers its own folder: several folders about the same people reveal more together."
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of folder; its page is made of its JSON file and its scenario, by what is imported when it is met."""
+
+    name: str
+    file: str
+    page: str
+    key: str = ""  # which only this kind of that file has
+
+
+# In the order in which they are looked for.
+_KINDS: Final = (
+    _Kind("attack", METRICS, "attacks.attack_page:attack_page", "naming_bound"),
+    _Kind("audit", METRICS, "audit.audit_page:audit_page", "audits"),
+    _Kind("plan", METRICS, "planning.plan_page:plan_page", "feasible"),
+    _Kind("run", METRICS, "runs.run_page:run_page"),
+    _Kind("comparison", "compare.json", "compare.comparison_page:comparison_page"),
+    _Kind("sweep", "sweep.json", "sweeps.sweep_page:sweep_page"),
+    _Kind("tolerances", "tolerances.json", "tolerances.tolerance_page:tolerances_page"),
+    _Kind("reproduction", "report.json", "reproduction.reproduce:reproduction_page"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundFolder:
+    """A folder that a command has made."""
+
+    path: Path
+    kind: str  # run, attack, audit, plan, comparison, sweep, tolerances or reproduction
+    file: Path  # the JSON file that says so
+    page: str  # who makes the page of it
+    plain: dict[str, Any]  # its content
+
+    def scenario(self) -> Scenario | None:
+        """Return what was run: of the TOML file, or of the JSON file where there is none; None of a reproduction."""
+        if self.kind == "reproduction":
+            return None
+        toml = self.path / SCENARIO
+        there = os.path.lexists(toml)
+        try:
+            scenario = Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
+            if self.kind == "run" and scenario.name != self.plain.get("name", scenario.name):
+                raise ScenarioError(f'name = "{scenario.name}": is the scenario of another run')
+            return scenario
+        except ScenarioError as problem:
+            raise corrupt_file(toml if there else self.file, problem, f"the folder {self.path}") from None
+
+
+def find_folder(path: Path | str, work: Path | None = None, read: Read = read_regular) -> FoundFolder:
+    """Return what a folder holds; refuse one that airmix did not make, or whose results were changed.
+
+    ``work`` is where its files are before it gets its name; ``read`` reads one.
+    """
+    path = Path(path)
+    if path.absolute().name.endswith(PARTIAL):
+        raise RunFolderError(f"{path}: an interrupted run; run the same command again to finish it")
+    path = work or path
+    if not path.is_dir():
+        there = "is no folder" if path.exists() else "there is no such folder"
+        raise RunFolderError(f"{path}: {there}; give one that airmix made, such as runs/NAME")
+    names = dict.fromkeys(kind.file for kind in _KINDS)
+    file = next((path / name for name in names if (path / name).is_file()), None)
+    if file is None:
+        raise RunFolderError(
+            f"{path}: holds none of {', '.join(names)}; give a folder that airmix run, attack, audit, plan, compare, "
+            "sweep, tolerances or reproduce made"
+        )
+    try:
+        if file.stat().st_size > _LARGEST_BYTES:
+            raise ValueError("it is too large")
+        plain = json.loads(read(file))
+        if not isinstance(plain, dict):
+            raise ValueError("not a JSON object")
+    except OSError as problem:
+        raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
+    except (ValueError, RecursionError) as problem:
+        raise corrupt_file(file, problem, delete=f"the folder {path}") from None
+    kind = next(each for each in _KINDS if each.file == file.name and (not each.key or each.key in plain))
+    return FoundFolder(path=path, kind=kind.name, file=file, page=kind.page, plain=plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the steps and values."""
+
+    columns: dict[str, tuple[tuple[int, float], ...]]
+    step: str  # what is counted; see ``_FIRST``
+
+
+def read_curve(folder: Path, read: Read = read_regular) -> Curve | None:
+    """Return the learning curve of a run folder, one point without epochs or rounds; None where there is no curve."""
+    path = folder / "learning_curve.csv"
+    columns: dict[str, tuple[tuple[int, float], ...]] = {}
+    try:
+        rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
+        step = next((step for step in _FIRST if rows and step in rows[0]), "epoch")
+        for name in rows[0] if rows else ():
+            points = [(int(row[step]), float(row[name])) for row in rows if name != step and row[name]]
+            if not all(_FIRST[step] <= at <= _MOST_STEPS for at, _ in points):
+                raise ValueError(f"{step}s must be from {_FIRST[step]} to {_MOST_STEPS}")
+            if points:
+                columns[name] = tuple((at, value) for at, value in points if math.isfinite(value))
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
+    except (ValueError, KeyError, TypeError, csv.Error) as problem:
+        raise corrupt_file(path, problem, delete=f"the folder {folder}") from None
+    return Curve(columns=columns, step=step) if columns else None
 
 
 def write_report(folder: Path | str, *, out: Path | None = None, work: Path | None = None) -> Path:
@@ -68,9 +181,10 @@ def write_page(path: Path, page: Page) -> Path:
     """Write a page as HTML and return its path; only a page of ours is replaced."""
     if path.is_dir():
         raise RunFolderError(f"{path}: is a folder; name a file with --out, such as {path / REPORT}")
-    if path.exists() and not is_report(path):
-        raise RunFolderError(f"{path}: is there already and is no report of airmix; choose another name with --out")
+    sign = f'<meta name="generator" content="{GENERATOR}'.encode()
     with writing_to(path):
+        if path.exists() and sign not in read_regular(path, _BEGINNING):
+            raise RunFolderError(f"{path}: is there already and is no report of airmix; choose another name with --out")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, page.to_html())
     return path
@@ -82,11 +196,11 @@ def read_report(folder: Path, work: Path | None = None) -> Page:
     ``work`` is where its files are before it gets its name.
     """
     found = find_folder(folder, work)
-    module, _, builder = _BUILDERS[found.kind].partition(":")
+    module, _, builder = found.page.partition(":")
     try:
         scenario = found.scenario()
         read_curve(found.path)
-        return _whole(found, getattr(import_module(module), builder)(found.plain, scenario), scenario)
+        return _whole(found, getattr(import_module(f"airmixml.{module}"), builder)(found.plain, scenario), scenario)
     except AirMixError:
         raise
     except OSError as problem:
@@ -132,7 +246,7 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
                 "again",
                 "Make it again",
                 Code(shlex.join(command)),
-                *(["with the scenario below saved as scenario.toml."] if needs_file(command) else []),
+                *(["with the scenario below saved as scenario.toml."] if FROM_FILE in command else []),
                 *([_REPEATED] if protected else []),
                 *again,
                 Folded(summary="Made with", parts=(Facts(caption="Versions and time", rows=versions),)),
@@ -159,3 +273,65 @@ def pictures_in(folder: Path, *, protected: bool = False) -> list[Picture]:
         for name in (_PROTECTED if protected else known + others)
         if name in files
     ]
+
+
+def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
+    """Write one page about 2 to 12 folders that commands have made, and return its path; see ``write_report``."""
+    if not 2 <= len(set(map(str, folders))) == len(folders) <= _MOST_FOLDERS:
+        rule = f"must be 2 to {_MOST_FOLDERS} folders to put side by side; name each once"
+        raise RunFolderError(f"{' '.join(map(str, folders))}: {rule}")
+    pages = {str(folder): read_report(Path(folder)) for folder in folders}
+    keys = {}
+    for name in pages:
+        scenario = find_folder(name).scenario()
+        keys[name] = {} if scenario is None else {key: shown_value(value) for key, value in flat(scenario).items()}
+    shared = set.intersection(*(set(each.items()) for each in keys.values()))
+    differing = {name: dict(row for row in each.items() if row not in shared) for name, each in keys.items()}
+    titles = (f"{name} ({page.kind}): {page.title}. {page.verdict}" for name, page in pages.items())
+    privacy, again = list[Part](), list[Part]()
+    for name, page in pages.items():
+        privacy += [replace(cards, title=f"{name}: {cards.title}", note="") for cards in page.all(Cards)]
+        privacy += [f"{name}: {notice}" for notice in page.notices if notice not in (ONLY_COVERED, STUDY)]
+        again += [name, *page.all(Code, "again")]
+    protected = all(ONLY_COVERED in page.notices for page in pages.values())
+    told = Page(
+        kind="side by side",
+        title=f"{len(pages)} results side by side",
+        notices=(_TOGETHER,) if protected else (_TOGETHER, STUDY),
+        sections=(
+            section("differences", "What differs", *titles, *_beside("Keys that differ", differing)),
+            section(
+                "results",
+                "What came out",
+                *_beside("Results", {name: _facts(page, "results") for name, page in pages.items()}),
+                *_beside("Epsilon", {name: _epsilons(page) for name, page in pages.items()}),
+                *_beside("On the air", {name: _facts(page, "costs") for name, page in pages.items()}),
+            ),
+            section("privacy", "Who learns what", *privacy),
+            section("again", "Make them again", *again),
+        ),
+    )
+    return write_page(out, told)
+
+
+def _beside(title: str, columns: Mapping[str, Mapping[str, str]]) -> list[Table]:
+    """Return a table with a row for each name that some column has; nothing where there is no row."""
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    rows = [(name, *(column.get(name, NONE) for column in columns.values())) for name in names]
+    return [Table(title=title, columns=("", *columns), rows=rows)] if rows else []
+
+
+def _facts(page: Page, name: str) -> dict[str, str]:
+    return {row[0].strip(): row[1] for facts in page.all(Facts, name) for row in facts.rows if row[0]}
+
+
+def _epsilons(page: Page) -> dict[str, str]:
+    """Return what the first cards promise against each adversary, what was found, and what all of them assume."""
+    told: dict[str, str] = {}
+    assumed: dict[str, str] = {}
+    for card in next((group.cards for group in page.all(Cards)), ()):
+        facts, whom = dict(card.facts), against(card.adversary)
+        told[whom] = f"{card.epsilon} ({card.promise})"
+        told |= {f"{whom}, found": facts["found"]} if "found" in facts else {}
+        assumed |= {name: facts[name] for name in ("delta", "neighbours") if name in facts}
+    return told | assumed

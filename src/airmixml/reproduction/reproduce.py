@@ -27,7 +27,7 @@ from airmixml.output.figures import (
     new_figure,
     save_png_and_svg,
 )
-from airmixml.output.page import Folded, Lines, Page, Part
+from airmixml.output.page import Folded, Page, Part
 from airmixml.output.tables import Table, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.paper_cells import AS_PRINTED, Request, table_notes
@@ -78,8 +78,8 @@ def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
         reasons = dict.fromkeys(f"Read otherwise: {cell['why']}." for cell in cells if cell["why"])
         printed = any(cell["printed"] is not None for cell in cells)
         notes = (*table_notes(target, half), *reasons) if printed else ()
-        every += [results_table(target, cells), Lines(notes)]
-    failed = [Lines(("Failed:", *failures(plain)))] if failures(plain) else []
+        every += [results_table(target, cells), *notes]
+    failed = ["Failed:", *failures(plain)] if failures(plain) else []
     return Page.of_result(
         kind="reproduction",
         title="The paper, run again",

@@ -27,6 +27,7 @@ _ENOUGH_ROWS: Final = 20  # for each input: least squares then need no help
 _EDGES: Final = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # what eigenvalues are mended by, as a share of all variance
 _FOLDS, _FEW_FOLDS, _MANY_INPUTS = 5, 2, 256
 _FEWEST_PUBLIC_ROWS: Final = 20
+_Model = tuple[torch.Tensor, torch.Tensor]
 
 
 def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
@@ -115,20 +116,14 @@ def _on_public_rows(learner: Learner, dataset: DataSet) -> tuple[NDArray[Any], s
     return predicted, f"learnt on the public test rows themselves, {plural(folds, 'fold')} of {len(labels):,}"
 
 
-_Model = tuple[torch.Tensor, torch.Tensor]
-
-
 def _fitted(learner: Learner, dataset: DataSet, inputs: NDArray[Any], labels: NDArray[Any]) -> _Model:
     """Return the linear model of these rows; where they are few, a fifth of them says how much it is restrained."""
     edge = 0.0
     if len(inputs) < _ENOUGH_ROWS * inputs.shape[1] and len(inputs) >= _FOLDS:
         held = np.arange(len(inputs)) % _FOLDS == 0
-        tried = dict(zip(_EDGES, _models(learner, dataset, inputs[~held], labels[~held], _EDGES), strict=True))
-
-        def held_score(edge: float) -> float:
-            return float(_row_scores(dataset, _predicted(tried[edge], dataset, inputs[held]), labels[held]).mean())
-
-        edge = max(_EDGES, key=held_score)
+        tried = _models(learner, dataset, inputs[~held], labels[~held], _EDGES)
+        scores = [_row_scores(dataset, _predicted(each, dataset, inputs[held]), labels[held]).mean() for each in tried]
+        edge = _EDGES[int(np.argmax(scores))]
     return next(_models(learner, dataset, inputs, labels, (edge,)))
 
 

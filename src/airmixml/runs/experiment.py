@@ -28,7 +28,7 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import is_one_gaussian
 from airmixml.radio.tally import placed_distances
-from airmixml.registries import naming_objects
+from airmixml.registry import naming_objects
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of

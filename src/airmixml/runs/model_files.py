@@ -17,7 +17,8 @@ from airmixml.arrays import ImageShape, Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.files import ResultStore, from_plain, write_text
-from airmixml.registries import ENCODERS, add_given
+from airmixml.registries import ENCODERS
+from airmixml.registry import add_given
 from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.score_links import LINKS, ScoreLink

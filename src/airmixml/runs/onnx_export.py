@@ -32,6 +32,10 @@ from airmixml.workers.encoding import ROUNDING_MARGIN, RowEncoder, public_means
 _SHORTEST: Final = 1e-30
 
 OnBatch = Callable[[torch.Tensor], torch.Tensor]
+_OPSET: Final = 17
+_ROWS, _LABEL, _PROBABILITIES, _TARGETS = "rows", "label", "probabilities", "targets"
+_TRIED_ROWS: Final = 32
+_MOST_APART: Final = 1e-3
 
 
 class Steps(nn.Module):
@@ -127,12 +131,6 @@ def _no_graph(workers: Workers, method: str) -> PluginError:
     )
 
 
-_OPSET: Final = 17
-_ROWS, _LABEL, _PROBABILITIES, _TARGETS = "rows", "label", "probabilities", "targets"
-_TRIED_ROWS: Final = 32
-_MOST_APART: Final = 1e-3
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExportedModel:
     """What was written: it takes ``rows`` (float32, N x inputs), gives ``label``, ``probabilities`` or ``targets``."""
@@ -149,20 +147,12 @@ class ExportedModel:
         return {**asdict(self), "outputs": list(self.outputs)}
 
 
-class _FromRows(nn.Module):
-    """From raw rows to probabilities or targets."""
-
-    def __init__(self, model: RunModel) -> None:
-        super().__init__()
-        rows = model.encoder_
-        encoder = encoder_part(rows)
-        network = copy.deepcopy(model.network_).float()
-        self.steps = nn.Sequential(scaling(rows.row_format, encoder.shape), encoder.part, after_encoder(rows), network)
-        self._link, self._code = model.link_, model.code_
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return batch x outputs."""
-        return predicted(self.steps(rows), self._link, self._code)
+def _from_rows(model: RunModel) -> nn.Module:
+    """Return the module from raw rows to probabilities or targets; batch x outputs."""
+    rows, encoder = model.encoder_, encoder_part(model.encoder_)
+    network = copy.deepcopy(model.network_).float()
+    decided = Steps(lambda scores: predicted(scores, model.link_, model.code_))
+    return nn.Sequential(scaling(rows.row_format, encoder.shape), encoder.part, after_encoder(rows), network, decided)
 
 
 def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
@@ -174,7 +164,7 @@ def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     onnx, onnxruntime = import_onnx("export to ONNX")
     model = run if isinstance(run, RunModel) else load_model(run)
     path, width = Path(path), model.encoder_.row_format.width
-    from_rows = _FromRows(model)
+    from_rows = _from_rows(model)
     try:
         graph = _to_onnx(onnx, from_rows, width, _TARGETS if isinstance(model.code_, Bounded) else _PROBABILITIES)
         label_type = _add_labels(onnx, graph, model)

@@ -26,6 +26,7 @@ from airmixml.output.figures import (
     saved,
 )
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.runs.baselines import right_and_guessed
 from airmixml.wording import epsilon_text
 
 if TYPE_CHECKING:
@@ -59,24 +60,28 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     """Return the overview of a simulation: what was sent and received, learning, and what accountants certify."""
-    overview = new_figure(13, 8, _title(mixtures, history), size=12, layout=None, linespacing=1.4)
+    scenario, privacy = mixtures.scenario, mixtures.report.privacy
+    sent_in = f"{scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
+    stated = f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:.3g} ({privacy.accountant}, {privacy.adversary})"
+    title = f"{scenario.title}: {scenario.workers.count:,} workers, {sent_in}\n{_final_score(history)}  ·  {stated}"
+    overview = new_figure(13, 8, title, size=12, layout=None, linespacing=1.4)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     is_image = mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape)
     (_image_grid if is_image and not mixtures.report.signal.moments else _symbol_grid)(top, mixtures)
     learned, certified = bottom.subplots(1, 2, gridspec_kw=_BELOW)
-    _draw_learned(learned, history, mixtures.dataset.test_labels)
+    percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
+    if history.score_name == "r2":
+        _predicted_and_true(learned, history, mixtures.dataset.test_labels)
+    else:
+        if len(percent) == 1 and (history.class_accuracy or history.scores):
+            _bars(learned, history, percent[0], mixtures.dataset.test_labels)
+        else:
+            _learning_curve(learned, history, percent)
+        if history.predicted is not None and not history.in_rounds:
+            chance_line(learned, 100.0 * right_and_guessed(mixtures.dataset, history.predicted)[1].mean())
+        finish_axis(learned, legend=8, loc="best", ncols=2)
     _draw_certified(certified, mixtures.report.statements)
     return overview
-
-
-def _title(mixtures: Transmission, history: TrainingHistory) -> str:
-    scenario, privacy = mixtures.scenario, mixtures.report.privacy
-    sent_in = f"{scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
-    return (
-        f"{scenario.title}: {scenario.workers.count:,} workers, {sent_in}\n"
-        f"{_final_score(history)}  ·  "
-        f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:.3g} ({privacy.accountant}, {privacy.adversary})"
-    )
 
 
 def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
@@ -138,26 +143,7 @@ def _final_score(history: TrainingHistory) -> str:
     return f"{_SCORE_NAMES[history.score_name]} {shown}"
 
 
-def _draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """Draw predictions of a regression, the score after each epoch, or how well each class or label is told.
-
-    ``truth`` are the labels of the test set: samples, or samples x outputs.
-    """
-    percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
-    if history.score_name == "r2":
-        _predicted_and_true(axis, history, truth)
-    elif len(percent) == 1 and (history.class_accuracy or history.scores):
-        _bars(axis, history, truth)
-    else:
-        _learning_curve(axis, history, percent, truth)
-
-
-def _guessing_percent(labels: NDArray[Any]) -> float:
-    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
-    return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
-
-
-def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any], truth: NDArray[Any]) -> None:
+def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any]) -> None:
     rounds = history.in_rounds
     steps = np.arange(len(percent)) + (0 if rounds else 1)
     axis.plot(steps, percent, color=BLUE, marker="." if len(percent) < 40 else "")
@@ -168,27 +154,18 @@ def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any],
         best, final = 100 * history.best_accuracy, 100 * history.final_accuracy
         axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
         axis.plot(len(percent), final, "o", color=ORANGE, label=f"final {final:.1f} %")
-        chance_line(axis, _guessing_percent(truth))
     axis.locator_params(axis="x", integer=True)
     name, unit = _SCORE_NAMES.get(history.score_name, history.score_name), "round" if rounds else "epoch"
     limits = {} if rounds else {"ylim": (0, 104)}
     axis.set(xlabel=unit, ylabel=f"{name} on clean test set (%)", title="Learning curve", **limits)
-    finish_axis(axis, legend=8, loc="lower right")
 
 
-def _bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
+def _bars(axis: Axes, history: TrainingHistory, final: float, truth: NDArray[Any]) -> None:
     """What a learner without epochs has instead of a curve: how well it tells each class or label."""
-    names = history.class_names
-    if history.class_accuracy:
-        what, percent, final = "class", 100 * np.asarray(history.class_accuracy), 100 * history.final_accuracy
-        axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
-        chance_line(axis, _guessing_percent(truth))
-    else:
-        assert history.predicted is not None
-        what, percent = "label", 100 * (history.predicted == truth).mean(axis=0)
-        constant = 100 * np.maximum(truth.mean(axis=0), 1.0 - truth.mean(axis=0))
-        frequent = "always the frequent answer"
-        axis.plot(np.arange(len(percent)), constant, "_", color=ORANGE, markersize=18, label=frequent)
+    what, names, percent = "class", history.class_names, 100 * np.asarray(history.class_accuracy)
+    if not history.class_accuracy:
+        what, percent = "label", 100 * np.mean(history.predicted == truth, axis=0)
+    axis.axhline(final, color=ORANGE, label=f"all {final:.1f} %")
     places = np.arange(len(percent))
     bars = axis.bar(places, np.nan_to_num(percent), color=BLUE, alpha=0.75)
     if len(percent) <= _LABELLED_BARS:
@@ -199,7 +176,6 @@ def _bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
     shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
     labels = (shown if crowded else names) or [str(place + 1) for place in places]
     axis.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=7 if crowded else None)
-    axis.legend(loc="upper center", ncols=2, fontsize=8)
 
 
 def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:

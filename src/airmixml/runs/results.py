@@ -24,7 +24,6 @@ from airmixml.workers import WorkerCost, worker_cost
 if TYPE_CHECKING:
     from airmixml.edge import Learned
 
-AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
 DEPLOYMENT: Final = "deployment"
 MOST_CLASSES_LISTED: Final = 100
@@ -139,7 +138,7 @@ class _Result:
     device: str
     versions: dict[str, str]
     run_dir: str
-    air: AirKeys
+    air: dict[str, int | float | str | list[str] | None]  # by key
     integers: dict[str, float] | None = None
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
@@ -218,14 +217,14 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
     try:
         metrics = json.loads(read(folder / METRICS))
-        mode = metrics.get("mode") if isinstance(metrics, dict) else ""
-        if mode == DEPLOYMENT:
+        keys = metrics if isinstance(metrics, dict) else {}
+        if keys.get("mode") == DEPLOYMENT:
             raise DeployedError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
-        if isinstance(metrics, dict) and "verdict" in metrics:  # nothing is wrong with it: never advise to delete it
+        if "verdict" in keys:  # nothing is wrong with it: never advise to delete it
             why = "has the result of an attack, an audit or a plan, and no model; give a folder that airmix run made"
             raise RunFolderError(f"{folder}: {why}")
-        several = isinstance(metrics, dict) and "runs" in metrics
-        kind: Any = ProtectedResult if mode == PROTECTION else SeedsResult if several else RunResult
+        several: Any = SeedsResult if "runs" in keys else RunResult
+        kind = ProtectedResult if keys.get("mode") == PROTECTION else several
         result: RunResult | SeedsResult | ProtectedResult = from_plain(kind, metrics)
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")

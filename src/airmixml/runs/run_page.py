@@ -4,7 +4,7 @@ import math
 from typing import Any, Final
 
 from airmixml.files import from_plain
-from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of, seeds_option
+from airmixml.output.cards import NOTHING, cards_of, seeds_option
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
@@ -56,7 +56,7 @@ def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
     cards = cards_of(statements, scenario, _more(scenario, metrics))
     return Page.of_result(
         kind="protected run" if protected else "run",
-        title=_title(scenario, metrics),
+        title=f"{scenario.title}, {_which(scenario, metrics)}",
         verdict=sentence(_verdict(scenario, metrics, scores)),
         notices=(sentence(mode if protected else simulated(scenario.seed)), *_warnings(scenario, metrics)),
         asked=_what_ran(scenario, metrics),
@@ -68,27 +68,25 @@ def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
     )
 
 
-def _title(scenario: Scenario, metrics: dict[str, Any]) -> str:
+def _which(scenario: Scenario, metrics: dict[str, Any]) -> str:
     if metrics["mode"] == PROTECTION:
         killed = f" and {metrics['killed']:,} killed" if metrics["killed"] else ""
-        return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}{killed}"
+        return f"protected, {plural(metrics['releases'], 'release')}{killed}"
     runs = metrics.get("runs")
-    return f"{scenario.title}, {f'mean of {len(runs)} seeds ± standard deviation' if runs else f'seed {scenario.seed}'}"
+    return f"mean of {len(runs)} seeds ± standard deviation" if runs else f"seed {scenario.seed}"
 
 
 def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
     """Return the options that made the run, as its result tells them."""
-    private = ("--private",) if metrics["mode"] == PROTECTION else ()
-    public_test = ("--public-test",) if metrics.get("public_test") else ()
-    seeds = seeds_option(metrics.get("releases") or len(metrics.get("runs", ())))
-    return (*private, *public_test, *seeds, *(() if metrics["device"] == "cpu" else ("--device", metrics["device"])))
+    options: tuple[str, ...] = ("--private",) if metrics["mode"] == PROTECTION else ()
+    options += ("--public-test",) if metrics.get("public_test") else ()
+    options += seeds_option(metrics.get("releases") or len(metrics.get("runs", ())))
+    return options + (() if metrics["device"] == "cpu" else ("--device", metrics["device"]))
 
 
 def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
     """Return what a reader must know about the promise before reading any number."""
     own, count, found = metrics["privacy"][0], scenario.workers.count, []
-    if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
-        found.append(PROTECTS_NOBODY)
     target = own["target_epsilon"]
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
         every = metrics.get("releases", 1) + metrics.get("killed", 0)
@@ -119,11 +117,6 @@ def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
     return {whom: tuple(facts) for whom, facts in more.items()}
 
 
-def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return the epsilon of a row of the data by adversary, the target's first."""
-    return {each["adversary"]: each["epsilon"] for each in metrics["row_statements"]}
-
-
 def drawn_and_before(stated: dict[str, Any]) -> str:
     """Return the epsilon of a statement, and what it was before the schedule was drawn, where that differs."""
     before = stated["before_the_draw"]
@@ -147,7 +140,7 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
     found, learnt = metrics["baselines"], f"{name} {value.partition(' on the ')[0].partition(':')[0]}"
     if found:
         learnt += ", no better than guessing" * no_better_than_guessing(found["gain"], found["gain_error"])
-        beside = [row for row in _baselines(metrics) if row[0].strip() in (_without_privacy(found), "guessing")]
+        *beside, _ = _baselines(metrics)  # the last is what is beyond guessing
         told = (f"{each.strip()} {text.partition(' (')[0]}" for each, text in beside)
         learnt += f" ({', '.join(told)})"
     least: dict[str, float] = {}
@@ -161,7 +154,8 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
     above = [each for each in least if each not in weak and each in (own, *more)]
     said = [f"epsilon {shown[each]} {against(each)}" for each in above]
     lacking = {"no protection": [*map(against, weak)], UNSTATED: [*map(against, metrics["unstated"])]}
-    row, of_row = row_name(scenario.workers, metrics["row_copies"]), row_epsilons(metrics).get(own)
+    row = row_name(scenario.workers, metrics["row_copies"])
+    of_row = next((each["epsilon"] for each in metrics["row_statements"] if each["adversary"] == own), None)
     if row and own not in weak and (of_row is None or of_row > limit):
         lacking[UNSTATED if of_row is None else "no protection"].append(f"for {row}")
     said += [f"{words} {' or '.join(whom)}" for words, whom in lacking.items() if whom]
@@ -205,11 +199,6 @@ def no_better_than_guessing(gain: float, error: float) -> bool:
     return gain <= 2.0 * error
 
 
-def _without_privacy(found: dict[str, Any]) -> str:
-    """Return what the row of the learner without privacy is called: by that learner, which need not be the run's."""
-    return f"{found['how'].replace(',', ' ').partition(' ')[0]} without privacy"
-
-
 def _baselines(metrics: dict[str, Any]) -> Rows:
     """Return what the score stands beside; cells of a sweep have none."""
     found = metrics["baselines"]
@@ -225,7 +214,8 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     gained = f"{gain:.3g} ± {2 * error:.2g}{' points' if shares else ' of R^2'} (two standard errors)"
     if no_better_than_guessing(gain, error):
         gained = Marked(f"no better than guessing: {gained}")
-    rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
+    learner = how.replace(",", " ").partition(" ")[0]  # which need not be the run's
+    rows = [(f"  {learner} without privacy", f"{told(reached)} ({how})")] if reached is not None else []
     guess = f"{told(found['guess'])} (always {_ANSWERS[metrics['task']]} of the test rows)"
     return [*rows, ("  guessing", guess), ("  beyond guessing", gained)]
 

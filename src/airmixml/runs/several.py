@@ -13,6 +13,9 @@ from airmixml.radio.mixing import TransmitPower
 from airmixml.runs.results import Accuracy, Baselines, ProtectedResult, RunResult, SeedsResult, WorkerEnergy
 from airmixml.scenario import Scenario
 
+_WORST: Final = ("power_limited_slots", "clipped_values", "clipped_samples", "row_copies")
+_MEANS: Final = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
+
 
 def releases_together(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool, killed: int = 0) -> ProtectedResult:
     """Return protected runs of the same data as one result, with what all of them reveal together.
@@ -20,6 +23,7 @@ def releases_together(runs: list[ProtectedResult], run_dir: str, *, gaussian: bo
     Those that were killed spent at most what a finished one does, whose statements hold for any schedule.
     """
     every = [*runs, *runs[:1] * killed]
+    unscored: dict[str, Any] = {} if len(runs) == 1 else {"accuracy": None, "scores": {}, "baselines": None}
     return replace(
         runs[0],
         releases=len(runs),
@@ -27,16 +31,10 @@ def releases_together(runs: list[ProtectedResult], run_dir: str, *, gaussian: bo
         privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(every)),
         row_privacy=state_jointly([run.row_privacy for run in every], gaussian=gaussian),
         row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(every)),
-        accuracy=runs[0].accuracy if len(runs) == 1 else None,
-        scores=runs[0].scores if len(runs) == 1 else {},
-        baselines=runs[0].baselines if len(runs) == 1 else None,
         seconds=sum(run.seconds for run in runs),
         run_dir=run_dir,
+        **unscored,
     )
-
-
-_WORST: Final = ("power_limited_slots", "clipped_values", "clipped_samples", "row_copies")
-_MEANS: Final = ("energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db")
 
 
 def seeds_together(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:

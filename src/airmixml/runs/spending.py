@@ -30,6 +30,7 @@ from airmixml.registries import ADVERSARIES
 from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import PROTECTION, identity_of
+from airmixml.storage.study import consecutive_seeds
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw
@@ -95,11 +96,13 @@ def plan_spending(
     dimensions = encoded_dim(workers, int(raw.inputs.shape[1])), len(raw.class_names)
     owners: dict[int, Owners] = {}
     requests: dict[int, Request] = {}
-    for seed in range(scenario.seed, scenario.seed + seeds):
+    for seed in consecutive_seeds(scenario, seeds):
         each = scenario.with_seed(seed)
         own = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
         owners[seed], losses = own, _of_owners(planned_losses(each, *dimensions), own)
-        about, key = f"airmix run {each.name}, seed {seed}", "" if private else _key(each)
+        # A simulation repeats its own noise: done again, it costs nothing more.
+        key = "" if private else hashlib.sha256(json.dumps(identity_of(each), sort_keys=True).encode()).hexdigest()
+        about = f"airmix run {each.name}, seed {seed}"
         requests[seed] = request_of(each, losses, about=about, who=own.who, workers_each=own.workers_each, key=key)
     people = People(label=own.label, count=own.count)
     return Spending(ledger=file, people=people, protected=private, raw=raw, owners=owners, requests=requests)
@@ -215,9 +218,3 @@ def _of_owners(losses: Mapping[str, Loss | None], owners: Owners) -> dict[str, L
             delta=copies * loss.delta,  # each of them may exceed its bound on gains
         )
     return found
-
-
-def _key(scenario: Scenario) -> str:
-    """Return what names a simulation, which repeats its own noise: done again, it costs nothing more."""
-    identity: dict[str, Any] = identity_of(scenario)
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

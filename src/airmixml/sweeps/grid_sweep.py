@@ -19,7 +19,7 @@ from airmixml.engines.processes import Lost, Tell
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.files import ResultStore, locked, remove_temporaries
 from airmixml.progress import Progress, silent
-from airmixml.registries import naming_objects
+from airmixml.registry import naming_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.storage.run_folder import identity_of

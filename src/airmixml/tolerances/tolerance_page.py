@@ -19,7 +19,7 @@ from airmixml.output.figures import (
     panel_grid,
     shared_legend,
 )
-from airmixml.output.page import Folded, Lines, Page
+from airmixml.output.page import Folded, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.sweeps.sweep_page import BARE, write_study
@@ -47,13 +47,13 @@ def tolerances_page(plain: Plain, scenario: Scenario) -> Page:
     if not scenario.air.is_ideal:
         notes.append(f"on the base air it is {plain['base']['mean']:.2f} %")
     notes += [f"cannot be run: {each['key']} ({each['why_not']})" for each in found if each["why_not"]]
-    hardware = Lines(tuple(f"{each['name']}: {each['hardware']}." for each in found))
+    hardware = tuple(f"{each['name']}: {each['hardware']}." for each in found)
     return Page.of_result(
         kind="study of tolerances",
         title=f"How bad each impairment may get, alone: {scenario.title}",
         notices=(sentence(simulated(scenario.seed)),),
         results=((f"{compared} on the ideal air", f"{plain['ideal']['mean']:.2f} %"),),
-        tables=(tolerances_table(plain), *map(sentence, notes), Folded(summary="What hardware has", parts=(hardware,))),
+        tables=(tolerances_table(plain), *map(sentence, notes), Folded(summary="What hardware has", parts=hardware)),
         command=("tolerances", "--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"]))),
     )
 

@@ -1,9 +1,11 @@
-"""``airmix sweep`` and ``airmix reproduce``."""
+"""``airmix compare``, ``sweep``, ``tolerances`` and ``reproduce``: many runs that answer one question."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -12,14 +14,101 @@ from airmixml.cli.options import choices
 from airmixml.cli.terminal import print_line, progress_bars, report_failures, show_study
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
-from airmixml.registries import ATTACKS
+from airmixml.registries import ATTACKS, METHODS
+from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.grid import Grid
-from airmixml.scenario.toml import value_text
+from airmixml.scenario.rules import AUTO
+from airmixml.scenario.toml import folder_stem, value_text
 from airmixml.wording import plural
 
 if TYPE_CHECKING:
-    from airmixml.audit import AuditSettings
     from airmixml.sweeps.sweep_page import Swept
+
+_SEEDS, _QUICK_SEEDS = 3, 1  # of tolerances
+
+
+def compare_command(
+    chosen: options.Chosen,
+    methods: Annotated[
+        str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
+    ] = None,
+    seed: options.Seed = None,
+    seeds: options.Seeds = 1,
+    out: options.Out = None,
+    force: options.Force = False,
+    device: options.Device = "cpu",
+    threads: options.Threads = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare a scenario with its alternatives.
+
+    All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
+    more seeds or methods add to it.
+    """
+    scenario = chosen.settled(seed, data_dir=data_dir)
+    speed = Speed(device=device, threads=threads)
+    started, name = time.perf_counter(), f"compare-{folder_stem(scenario.name, scenario.air)}"
+    from airmixml.compare import choose_methods  # after the checks: importing torch takes seconds
+
+    to_run, cannot_run = choose_methods(methods, scenario, speed)
+    from airmixml.compare import compare_methods
+    from airmixml.compare.comparison_page import comparison_page, write_comparison
+
+    with progress_bars() as progress:
+        comparison = compare_methods(
+            scenario,
+            to_run,
+            left_out=cannot_run,
+            may_fail=methods is None,
+            seeds=seeds,
+            out=out or Path("runs") / name,
+            force=force,
+            context=RunContext(speed=speed, data_dir=data_dir, progress=progress),
+        )
+    plain, scenario = comparison.to_dict(), comparison.scenario
+    files, seconds = write_comparison(plain, scenario, comparison.out), time.perf_counter() - started
+    kept = plural(comparison.kept, "result") if comparison.kept else ""
+    show_study(as_json, plain, comparison_page(plain, scenario), files, seconds=seconds, kept=kept)
+
+
+def tolerances_command(
+    chosen: options.Chosen,
+    *,
+    drop: Annotated[float, Option(help="Points by which accuracy may fall.")] = 1.0,
+    only: Annotated[
+        str | None, Option(metavar="KEY,...", help="Keys of the table [air], such as absent,adc_bits [default: all].")
+    ] = None,
+    quick: Annotated[
+        bool, Option("--quick", help="Try every second size, with one seed unless --seeds says more.")
+    ] = False,
+    seed: options.Seed = None,
+    seeds: Annotated[
+        int | None, Option(help="Number of runs of each size, with consecutive seeds [default: 3].")
+    ] = None,
+    where: options.Where,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find how bad each impairment of the air may get, alone, before accuracy falls.
+
+    One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
+    at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
+    """
+    settings = where.settings()
+    options.check_force(where.force, where.out)
+    scenario = chosen.settled(seed, data_dir=where.data_dir)
+    if scenario.workers.centre_on_air and chosen.read().workers.centre == AUTO:  # what "auto" is on any other air
+        scenario = replace(scenario, workers=replace(scenario.workers, centre="public"))
+    seeds = seeds if seeds is not None else _QUICK_SEEDS if quick else _SEEDS
+    from airmixml.tolerances.tolerance_page import tolerances_page, write_tolerances
+    from airmixml.tolerances.tolerance_search import find_tolerances
+
+    with progress_bars() as progress:
+        found = find_tolerances(scenario, drop=drop, seeds=seeds, only=only, quick=quick, progress=progress, **settings)
+    plain = found.plain
+    kept = f"{plural(plain['kept'], 'run')} of {plain['runs']:,}" if plain["kept"] else ""
+    page, files = tolerances_page(plain, scenario), write_tolerances(plain, scenario, found.out)
+    show_study(as_json, plain, page, files, seconds=found.seconds, kept=kept)
 
 
 def sweep_command(
@@ -50,7 +139,13 @@ def sweep_command(
     simulation: it protects nobody's data.
     """
     scenario = chosen.read(seed)  # what it leaves to its data each cell has its own of
-    values, settings = Grid.parse(grid or ()), where.settings()
+    values, settings, audit = Grid.parse(grid or ()), where.settings(), None
+    if trials is not None:
+        if command != "audit":
+            raise ScenarioError("--trials: belongs to --command audit; leave it out")
+        from airmixml.audit import AuditSettings
+
+        audit = AuditSettings(trials=trials)
     from airmixml.sweeps.grid_sweep import sweep_grid
     from airmixml.sweeps.sweep_page import sweep_page, write_sweep
 
@@ -62,35 +157,16 @@ def sweep_command(
             command=command,
             metrics=metric or (),
             attacks=None if attacks is None else attacks.split(","),
-            audit=_audit_settings(command, trials),
+            audit=audit,
             progress=progress,
             **settings,
         )
-    plain = swept.to_dict()
-    show_study(
-        as_json,
-        {**plain, "kept": swept.kept},
-        sweep_page(plain, scenario),
-        name="sweep",
-        out=swept.out,
-        write=lambda: write_sweep(swept),
-        seconds=swept.seconds,
-        kept=plural(swept.kept, "run") if swept.kept else "",
-    )
+    plain, kept = swept.to_dict(), plural(swept.kept, "run") if swept.kept else ""
+    page, files = sweep_page(plain, scenario), write_sweep(swept)
+    show_study(as_json, {**plain, "kept": swept.kept}, page, files, seconds=swept.seconds, kept=kept)
     if swept.failures:
         after = "the other cells are kept; the same command tries those again that broke or were lost"
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
-
-
-def _audit_settings(command: str, trials: int | None) -> AuditSettings | None:
-    """Return what an audit is asked for; None where nothing is."""
-    if trials is None:
-        return None
-    if command != "audit":
-        raise ScenarioError("--trials: belongs to --command audit; leave it out")
-    from airmixml.audit import AuditSettings
-
-    return AuditSettings(trials=trials)
 
 
 def _failures(swept: Swept) -> list[str]:
@@ -151,17 +227,9 @@ def reproduce_command(
     with progress_bars() as progress:
         reproduction = reproduce(request, folder, jobs=jobs or 0, engine=engine, data_dir=data_dir, progress=progress)
     kept = f"{reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')}"
-    plain = reproduction.to_dict()
-    show_study(
-        as_json,
-        {**plain, "failures": reproduction.failures},
-        reproduction_page(plain),
-        name="report",
-        out=folder,
-        write=lambda: reproduction.files,
-        seconds=reproduction.seconds,
-        kept=kept if reproduction.kept_batches else "",
-    )
+    how: dict[str, Any] = {"seconds": reproduction.seconds, "kept": kept if reproduction.kept_batches else ""}
+    plain = {**reproduction.to_dict(), "failures": reproduction.failures}
+    show_study(as_json, plain, reproduction_page(plain), reproduction.files, **how)
     if not as_json:
         print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
     if reproduction.failures:
