@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from airmixml.deploy.air import EmulatedAir
+from airmixml.deploy.air_link import EmulatedAir
 from airmixml.deploy.server import Server
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device

@@ -19,8 +19,7 @@ from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
 from test_deploy_gnuradio import has_gnu_radio
 
 from airmixml import Scenario
-from airmixml.deploy.air import SumOnAir, as_samples
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
 from airmixml.deploy.credentials import create_deployment, free_ports
@@ -138,9 +137,9 @@ def test_nothing_is_sent_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: p
     worker, at_signing = device(contract, tmp_path / "ledger"), list[list[str]]()
     said = Device._said
 
-    def watched(self: Device, kind: Type, name: tuple[int, int], body: bytes = b"") -> Message:
+    def watched(self: Device, number: int, attempt: int, kind: Type, body: bytes) -> Message:
         at_signing.append(ledger_of(tmp_path / "ledger")[-1])
-        return said(self, kind, name, body)
+        return said(self, number, attempt, kind, body)
 
     monkeypatch.setattr(Device, "_said", watched)
     worker.handle(order(contract))

@@ -11,9 +11,8 @@ import torch
 from one_process import carry
 
 from airmixml import Scenario, simulate
-from airmixml.deploy.air import MOST_WORKERS, Adder, SumOnAir
-from airmixml.deploy.air_link import running_air
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import MOST_WORKERS, AnalogKind, SumOnAir
+from airmixml.deploy.air_link import Adder, EmulatedAir
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
@@ -103,8 +102,7 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(rounds: int) -> No
         each: Device(each, contract, keys[each], vector_of(payloads, row), Spending(contract))
         for each, row in enumerate(population.sample_index)
     }
-    with running_air(contract, keys[21], Adder) as air:
-        carry(server, devices, air)
+    carry(server, devices, EmulatedAir(contract, keys[21], Adder()))
     sums = [each.mean for each in server.sums]
     assert len(sums) == scenario.slots_on_air
     slots = sums[: scenario.radio.slots]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deploy_histories import History, analog_contract, small_contract
 
-from airmixml.deploy.air import Adder, EmulatedAir
+from airmixml.deploy.air_link import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.spending import BEGAN, Entry, Spending

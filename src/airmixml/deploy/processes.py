@@ -42,15 +42,17 @@ def is_ready(child: subprocess.Popen[bytes], sign: Callable[[], bool], seconds: 
     return True
 
 
-def end_child(child: subprocess.Popen[bytes]) -> None:
-    """End a process: politely, then with force."""
-    with suppress(ProcessLookupError):
-        child.terminate()
-    try:
-        child.wait(_TERMINATION_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+def end_child(*children: subprocess.Popen[bytes]) -> None:
+    """End processes: politely, then with force."""
+    for child in children:
+        with suppress(ProcessLookupError):
+            child.terminate()
+    for child in children:
+        try:
+            child.wait(_TERMINATION_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def _ending_with(parent: int) -> Any:

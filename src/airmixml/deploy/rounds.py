@@ -1,20 +1,190 @@
-"""How rounds go, from the server's side, of masked integers and of frames that an air adds up."""
+"""How rounds go, from the server's side, and those of masked integers; ``rounds_on_air`` has those of an air."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import IntEnum
 from hashlib import sha256
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from airmixml.deploy.air import Opening, SumOnAir
-from airmixml.deploy.attempts import Attempt, Letter, Phase, Sum
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.arrays import Doubles
+from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.frames import FrameKind
-from airmixml.deploy.wire import AIR, Message, Type, pack_list, unpack_parts
-from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
+from airmixml.deploy.wire import (
+    LARGEST_REFUSAL,
+    SERVER,
+    Letter,
+    Message,
+    Type,
+    pack_list,
+    pack_names,
+    unpack_parts,
+    unpack_refusal,
+)
+from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, Name, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
 from airmixml.masks.recovery import Answer, RecoveryServer
 from airmixml.masks.rounds import Round, round_name
 
+MOST_DEADLINES: Final = 8
+"""Deadlines of one phase after which a server gives up."""
+
+
+class Phase(IntEnum):
+    """How far a round is; each waits for one type of message."""
+
+    ANNOUNCING = Type.ANNOUNCE
+    REVEALING = Type.REVEAL
+    SHARING = Type.PARCELS
+    SENDING = Type.FRAME
+    SIGNING = Type.SIGNED
+    ANSWERING = Type.ANSWER
+
+
 _BYTES: Final = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """What a round gave: the mean over exactly these workers."""
+
+    number: int
+    kind: int
+    present: tuple[int, ...]
+    mean: Doubles  # numbers
+    variance: float  # of noise and rounding, in a number of the mean
+    on_air: SumOnAir | None = None  # what an air added up, for recordings
+
+
+class Attempt:
+    """One attempt at a round of a ``Server``, of frames of the kind in this place of the contract."""
+
+    kind: Any
+    first_phase: ClassVar = Phase.ANNOUNCING
+
+    def __init__(self, run: Any, number: int, attempt: int, place: int, expected: set[int]) -> None:
+        self.kind, self.fewest = run.contract.kinds[place], run.contract.fewest
+        self.run, self.number, self.attempt, self.place, self.expected = run, number, attempt, place, expected
+        self.phase: Phase = self.first_phase
+        self.order = b""  # digest of the order's body
+        self.got: dict[int, bytes] = {}
+        self.deadlines = 0
+        self.refused = False  # by some worker, in this phase
+        self.frames: dict[int, bytes] = {}  # of the workers that have sent
+        self.asked: list[Letter] = []
+        self.accused: dict[int, set[int]] = {}  # the workers that name a worker as the culprit
+
+    @property
+    def name(self) -> Name:
+        """What its workers agree on."""
+        return Name(self.number, self.attempt, self.place, self.order)
+
+    @property
+    def title(self) -> str:
+        """Its name in notes."""
+        return f"round {self.number}, attempt {self.attempt}"
+
+    @property
+    def silent(self) -> set[int]:
+        """Workers that have not answered."""
+        return self.expected - self.got.keys()
+
+    @property
+    def missing(self) -> set[int]:
+        """Workers that are asked again."""
+        return self.silent
+
+    def is_mine(self, message: Message) -> bool:
+        """Whether a message is of this attempt."""
+        return (message.round, message.attempt) == (self.number, self.attempt)
+
+    def check(self, message: Message) -> None:
+        """Refuse what this attempt does not wait for."""
+        what = f"{message.type.name} of worker {message.sender}"
+        refuses = message.type is Type.REFUSAL and len(message.body) <= LARGEST_REFUSAL
+        if not (refuses or message.type == int(self.phase)) or message.sender not in self.expected:
+            raise ProtocolError(f"{what} is not expected while the round is {self.phase.name.lower()}")
+        if refuses:
+            return
+        if message.sender in self.got:
+            raise ProtocolError(f"{what} came before")
+        if self.phase is Phase.SENDING:
+            self.kind.check(message.body)
+        else:
+            self.check_body(message)
+
+    def check_body(self, message: Message) -> None:
+        """Refuse what is no answer of the phase."""
+
+    def take(self, message: Message) -> None:
+        """Take what was checked, and go on where nobody is missing."""
+        if message.type is Type.REFUSAL:
+            reason, culprit = unpack_refusal(message.body)
+            self.run.note(f"worker {message.sender} refuses: {reason}")
+            self.expected.discard(message.sender)
+            if culprit is not None:
+                self.accused.setdefault(culprit, set()).add(message.sender)
+            self.refused = True
+            self.without(message.sender)
+        elif message.type == int(self.phase) and message.sender in self.expected and message.sender not in self.got:
+            self.got[message.sender] = message.body
+            if self.phase is Phase.SENDING:
+                self.count(message.sender)
+        if self.is_answered:
+            self.advance(patient=True)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all have answered, and the phase is over."""
+        return len(self.expected) <= len(self.got) and not self.silent
+
+    def without(self, worker: int) -> None:
+        """Go on without a worker that refuses."""
+
+    def count(self, worker: int) -> None:
+        """Note that a worker has sent its frame of the round."""
+        if worker not in self.frames:
+            self.frames[worker] = b""
+            self.run.spent[worker] += self.kind.cost
+            self.run.sent[worker, self.place] += 1
+
+    def air_started(self) -> None:
+        """An air was started; where it has a part in the round, it has no frame of it."""
+
+    def start(self, order: bytes) -> None:
+        """Give the order."""
+        self.order = sha256(order).digest()
+        self.ask(self.phase, self.expected, Type.ORDER, order)
+
+    def expire(self) -> None:
+        """Take the deadline of the phase as passed."""
+        self.deadlines += 1
+        who = f"{len(self.silent)} of {len(self.expected)} workers are" if self.silent else "the air is"
+        self.run.note(f"{self.title}: {who} silent while {self.phase.name.lower()}")
+        self.advance(patient=self.deadlines < MOST_DEADLINES)
+
+    def advance(self, *, patient: bool) -> None:
+        """Go on to the next phase with those who answered, or end the attempt."""
+        raise NotImplementedError
+
+    def enter(self, phase: Phase, expected: Collection[int]) -> None:
+        """Begin to wait for these workers."""
+        self.phase, self.expected, self.got, self.deadlines, self.refused = phase, set(expected), {}, 0, False
+
+    def ask(self, phase: Phase, expected: Collection[int], kind: Type, body: bytes) -> None:
+        """Enter a phase with a question to all."""
+        self.enter(phase, expected)
+        self.post([self.letter(kind, body)])
+
+    def letter(self, kind: Type, body: bytes, to: int | None = None) -> Letter:
+        """Return a signed message of this attempt."""
+        said = Message(kind, SERVER, self.run.contract.run, self.number, self.attempt, body)
+        return Letter(said.signed_with(self.run.signing_key), to)
+
+    def post(self, letters: list[Letter]) -> None:
+        """Ask this, and again until it is answered."""
+        self.asked = letters
+        self.run.letters += letters
 
 
 class MaskedAttempt(Attempt):
@@ -25,9 +195,7 @@ class MaskedAttempt(Attempt):
 
     kind: FrameKind
     round: Round  # once it is drawn
-    recovery: RecoveryServer  # once frames are in
     absent: tuple[int, ...] = ()
-    before_frames: ClassVar = (Phase.ANNOUNCING, Phase.REVEALING, Phase.SHARING)
 
     def check_body(self, message: Message) -> None:
         what, contract = f"{message.type.name} of worker {message.sender}", self.run.contract
@@ -42,28 +210,21 @@ class MaskedAttempt(Attempt):
             for key in (said.mask_key, said.channel_key):
                 self.run.keys.shared_secret(key)  # which refuses a point of small order
         if self.phase is Phase.REVEALING:
-            self._announced().check_reveal(reveal_of(message.sender, message.body), message.sender)
+            announced = self.run.transcripts.announced(self.name, self.asked[0].message.body)
+            announced.check_reveal(reveal_of(message.sender, message.body), message.sender)
         if self.phase in (Phase.SHARING, Phase.ANSWERING):
             parts, neighbours = unpack_parts(message.body), set(self.round.graph[message.sender])
             if not parts.keys() <= neighbours or (self.phase is Phase.SHARING and parts.keys() != neighbours):
                 raise ProtocolError(f"{what} is not for its neighbours")
 
     def without(self, worker: int) -> None:
-        if self.phase in self.before_frames:
+        if self.phase < Phase.SENDING:
             self.run.silent.add(worker)
-
-    def took(self, message: Message) -> None:
-        super().took(message)
-        if self.phase is Phase.ANSWERING:
-            try:
-                self.recovery.take(Answer(message.sender, unpack_parts(message.body)))
-            except ProtocolError as problem:
-                self.run.note(str(problem))
 
     def advance(self, *, patient: bool) -> None:
         if self.phase is Phase.ANNOUNCING:
             self._announce(patient=patient)
-        elif self.phase in self.before_frames and (self.silent or self._are_fewer()):
+        elif self.phase < Phase.SENDING and (self.silent or self.refused):
             self.run.silent |= self.silent
             self.run.again(self)
         elif self.phase is Phase.REVEALING:
@@ -73,14 +234,15 @@ class MaskedAttempt(Attempt):
         elif self.phase is Phase.SENDING:
             self.frames = self.got
             self._name_absent()
-        elif self.phase is Phase.SIGNING:
-            self._with_signatures()
-        else:
+        elif self.phase is Phase.ANSWERING:
             self._with_answers(patient=patient and bool(self.silent))
+        elif self.round.signers(self.absent, self.got) < self.round.rules.quorum:
+            self.run.give_up(self, "too few workers signed the list of absent ones")
+        else:
+            self.ask(Phase.ANSWERING, list(self.got), Type.SIGNATURES, pack_list(self.got))
 
     def _announce(self, *, patient: bool) -> None:
-        contract, here = self.run.contract, len(self.got)
-        rules = contract.rules_for(here, self.place)
+        rules = self.run.contract.rules_for(len(self.got), self.place)
         if rules is not None:
             chosen = sorted(self.got)[: rules.workers]
             self.ask(Phase.REVEALING, chosen, Type.ANNOUNCED, pack_list({each: self.got[each] for each in chosen}))
@@ -88,16 +250,7 @@ class MaskedAttempt(Attempt):
             self.run.silent.clear()
             self.run.again(self)
         elif not patient:
-            self.run.end(f"only {here} workers take part, and {contract.fewest} are needed")
-
-    def _are_fewer(self) -> bool:
-        """Whether a worker of the round has refused since it was announced."""
-        announced = self._announced() if self.phase is Phase.REVEALING else self.round
-        return len(self.got) < len(announced.announcements)
-
-    def _announced(self) -> Round:
-        found: Round = self.run.transcripts.announced(self.name, self.asked[0].message.body)
-        return found
+            self.run.end(f"only {len(self.got)} workers take part, and {self.fewest} are needed")
 
     def _draw(self) -> None:
         body = pack_list(self.got)
@@ -126,23 +279,22 @@ class MaskedAttempt(Attempt):
         except ProtocolError as problem:
             self.run.give_up(self, str(problem))
             return
-        self.recovery = RecoveryServer(self.round, self.absent)
         present = self.round.graph.keys() - set(self.absent)
-        self.ask(Phase.SIGNING, present, Type.ABSENT, absent_list(self.absent))
-
-    def _with_signatures(self) -> None:
-        if self.round.signers(self.absent, self.got) < self.round.rules.quorum:
-            self.run.give_up(self, "too few workers signed the list of absent ones")
-            return
-        self.ask(Phase.ANSWERING, list(self.got), Type.SIGNATURES, pack_list(self.got))
+        self.ask(Phase.SIGNING, present, Type.ABSENT, pack_names(self.absent))
 
     def _with_answers(self, *, patient: bool) -> None:
-        if self.recovery.missing:
+        recovery = RecoveryServer(self.round, self.absent)
+        for sender, body in self.got.items():
+            try:
+                recovery.take(Answer(sender, unpack_parts(body)))
+            except ProtocolError as problem:
+                self.run.note(str(problem))
+        if recovery.missing:
             if not patient:
-                self.run.give_up(self, f"{len(self.recovery.missing)} secrets cannot be rebuilt")
+                self.run.give_up(self, f"{len(recovery.missing)} secrets cannot be rebuilt")
             return
         try:
-            correction = self.recovery.correction(self.number, 0, self.kind.numbers)
+            correction = recovery.correction(self.number, 0, self.kind.numbers)
         except ProtocolError as problem:  # wrong shares
             if problem.culprit is not None:
                 self.run.note(f"left out from now on: worker {problem.culprit}, whose secrets nobody can rebuild")
@@ -151,93 +303,3 @@ class MaskedAttempt(Attempt):
             return
         mean = self.kind.mean(self.frames, correction)
         self.run.done(self, Sum(self.number, self.place, tuple(sorted(self.frames)), *mean))
-
-
-class AttemptOnAir(Attempt):
-    """An attempt at a round of samples: the server asks the air for their sum, and workers for frames.
-
-    Workers tell the server the digest of what they sent; the sum names the workers in it, by the same signatures.
-    """
-
-    kind: AnalogKind
-    first_phase: ClassVar = Phase.SENDING
-    seats: frozenset[int] = frozenset()  # workers that the air was told of first
-    ordered: Letter  # what has them send to it
-
-    @property
-    def is_answered(self) -> bool:
-        """Frames alone end no phase: the air has the sum."""
-        return False
-
-    @property
-    def missing(self) -> set[int]:
-        """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
-        return self.silent or self.expected
-
-    def start(self, order: bytes) -> None:
-        self.order = sha256(order).digest()
-        self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
-        self._open(self.ordered)
-
-    def _open(self, *ordered: Letter) -> None:
-        """Have the air wait for all that are expected, and workers send; where nothing is ordered, close the slot."""
-        opening = Opening(self.kind.numbers, int(bool(ordered)), tuple(sorted(self.expected)))
-        self.post([self.letter(Type.SAMPLES, opening.packed(), AIR), *ordered])
-
-    def check(self, message: Message) -> None:
-        """Refuse a sum whose workers did not all sign for what is in it, whatever else they told the server."""
-        if message.sender != AIR:
-            super().check(message)
-            return
-        if message.type is not Type.SAMPLES:
-            raise ProtocolError(f"{message.type.name} of the air is not expected")
-        found, keys = SumOnAir.of(message.body), self.run.contract.directory
-        if len(found.samples) != self.kind.numbers:
-            raise ProtocolError(f"sum of {len(found.samples)} samples: must have {self.kind.numbers}")
-        for worker, said in found.acknowledgements(message).items():
-            if worker not in self.seats or not said.is_signed_by(keys[worker]):
-                raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
-
-    def take(self, message: Message) -> None:
-        if message.sender != AIR:
-            super().take(message)
-            return
-        found, fewest = SumOnAir.of(message.body), self.run.contract.fewest
-        for worker in found.present:
-            self.count(worker)
-        if len(found.present) < fewest:
-            few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
-            self.run.give_up(self, few)
-        else:
-            present = tuple(sorted(found.present))
-            self.run.done(self, Sum(self.number, self.place, present, *self.kind.mean(found), found))
-
-    def without(self, worker: int) -> None:
-        """The air need not wait for a worker that refuses."""
-        fewest = self.run.contract.fewest
-        if len(self.expected) >= fewest:
-            self._open(*self.asked[1:])
-        elif self.frames:
-            self.run.give_up(self, f"only {len(self.expected)} workers go on, and {fewest} are needed")
-        else:  # the name was used: a log was lost, or workers were started again
-            self.run.again(self)
-
-    def air_started(self) -> None:
-        """All send again to an air that was started again."""
-        if self.order:
-            self.got = {}
-            self._open(self.ordered)
-
-    def advance(self, *, patient: bool) -> None:
-        """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
-        fewest = self.run.contract.fewest
-        enough = len(self.got) >= fewest
-        if enough and patient:  # an air that is away or slow must not find a closed slot
-            self.expected = set(self.got)
-            self._open(self.ordered)
-        elif enough and self.asked[1:]:
-            self._open()
-        elif not patient and self.frames:
-            self.run.give_up(self, f"{len(self.frames)} workers have sent, and the air gives no sum of enough")
-        elif not patient:
-            self.run.end(f"no worker takes part, and {fewest} are needed")

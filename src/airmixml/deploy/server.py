@@ -10,13 +10,13 @@ stops after frames has another number if it is tried again: what workers have sp
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pkgutil import resolve_name
 from typing import Final
 
-from airmixml.deploy.attempts import Attempt, Letter, Sum
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
-from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
+from airmixml.deploy.rounds import Attempt, MaskedAttempt, Sum
+from airmixml.deploy.rounds_on_air import AttemptOnAir
+from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Order, Transcripts
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
@@ -47,6 +47,7 @@ class Server:
     ) -> None:
         self.contract, self.signing_key, self._journal = contract, signing_key, journal
         self._tell, self.note = tell, note
+        self._keys = contract.directory | ({AIR: bytes.fromhex(contract.air_key)} if contract.air_key else {})
         self.transcripts = Transcripts(contract)
         self.keys = KeyPair.generate()  # to try others' keys with
         self.sums: list[Sum] = []
@@ -55,15 +56,13 @@ class Server:
         self.silent: set[int] = set()  # workers that the next attempt goes without
         self.left_out: set[int] = set()  # for the rest of the run
         self._left = list(contract.schedule)  # kinds of the rounds to come
-        self._sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
+        self.sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
         self._now: Attempt | None = None
         self._replaying = True
-        self._letters: list[Letter] = []
+        self.letters: list[Letter] = []  # to send when the work is done
         self._farewell: list[Letter] = []
         self._begin(0, 0)
         self._replay(journal.records())
-
-    # What a driver uses.
 
     @property
     def is_over(self) -> bool:
@@ -118,7 +117,7 @@ class Server:
         self._journal.close()
 
     def _collected(self) -> list[Letter]:
-        letters, self._letters = self._letters, []
+        letters, self.letters = self.letters, []
         return letters
 
     def _replay(self, records: Iterable[Record]) -> None:
@@ -135,13 +134,11 @@ class Server:
         self._replaying = False
         if self._now is not None and not self._now.order:
             self._order(self._now)
-        self._letters = []  # ``asking`` has what is asked now
-
-    # What a message is worth.
+        self.letters = []  # ``asking`` has what is asked now
 
     def _check(self, message: Message) -> None:
         """Refuse a message that is not accepted."""
-        now, key = self._now, self.contract.speakers.get(message.sender)
+        now, key = self._now, self._keys.get(message.sender)
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
             raise ProtocolError(f"{what} is of another run or worker")
@@ -161,21 +158,6 @@ class Server:
                 now.air_started()
         elif now.is_mine(message):  # none of the same batch has ended the attempt
             now.take(message)
-
-    # What attempts use.
-
-    def said(self, kind: Type, now: Attempt, body: bytes) -> Message:
-        """Return a signed message of an attempt."""
-        return Message(kind, SERVER, self.contract.run, now.number, now.attempt, body).signed_with(self.signing_key)
-
-    def post(self, letters: Iterable[Letter]) -> None:
-        """Send letters when the work is done."""
-        self._letters += letters
-
-    def count(self, worker: int, kind: int) -> None:
-        """Note that a worker has sent a frame."""
-        self.spent[worker] += self.contract.kinds[kind].cost
-        self._sent[worker, kind] += 1
 
     def done(self, now: Attempt, found: Sum) -> None:
         """Keep the sum of a round, and begin the next."""
@@ -200,7 +182,7 @@ class Server:
         if culprits:
             self.note(f"left out from now on, since several workers name them: {sorted(culprits)}")
             self.left_out |= culprits
-        sent = max((self._sent[each, now.place] for each in now.frames), default=0)
+        sent = max((self.sent[each, now.place] for each in now.frames), default=0)
         if sent >= now.kind.releases and now.kind.sends == "gradients":
             self._left.pop(0)  # a step less
         elif sent >= now.kind.releases:
@@ -213,8 +195,6 @@ class Server:
         self.failure = why
         self.note(why)
         self._now = None
-
-    # Rounds.
 
     def _next(self, number: int) -> None:
         """Begin the next round, if there is one."""
@@ -230,8 +210,8 @@ class Server:
         if not attempt or len(everyone - self.silent) < self.contract.fewest:
             self.silent.clear()  # where too few are left without the silent ones, the network was, not they
         place, expected = self._left[0], everyone - self.silent
-        kind = self.contract.kinds[place]
-        self._now = resolve_name(kind.rounds)(kind, self, number, attempt, place, expected)
+        attempts = AttemptOnAir if self.contract.kinds[place].on_air else MaskedAttempt
+        self._now = attempts(self, number, attempt, place, expected)
         if not self._replaying:
             self._order(self._now)
 
@@ -243,5 +223,5 @@ class Server:
         now.start(body)
 
     def _over(self, now: Attempt) -> None:
-        self._farewell = [Letter(self.said(Type.OVER, now, b""))]
-        self._letters += self._farewell
+        self._farewell = [now.letter(Type.OVER, b"")]
+        self.letters += self._farewell

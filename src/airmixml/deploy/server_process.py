@@ -1,4 +1,4 @@
-"""What drives a server over a transport: deadlines, asking again, an end, and what it shows meanwhile.
+"""What drives a server over a transport: deadlines, asking again, an end; what it learns, and shows meanwhile.
 
 All times are relative and of this process; nothing that matters for privacy or for a sum rests on them. The server
 alone asks again: a worker that has answered gives the same bytes again, so that a message that is lost costs a moment.
@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.deploy.attempts import Letter, Sum
+from airmixml.data import DataSet
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, SIGNING_KEYS, Endpoint, load_contract, read_keys
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import open_line
+from airmixml.deploy.rounds import Sum
 from airmixml.deploy.server import Server, Tell
-from airmixml.deploy.wire import AIR, Clock, Log, Message, Transport, Type, read_messages, run_over
+from airmixml.deploy.wire import AIR, Clock, Letter, Log, Message, Transport, Type, read_messages, run_over
+from airmixml.edge.models import TrainedModel
+from airmixml.edge.received import Received, learn_from
+from airmixml.errors import ProtocolError
+from airmixml.workers.payloads import Broadcast
 
 JOURNAL: Final = "journal"
 _LOOK_SECONDS: Final = 0.25
@@ -109,6 +115,38 @@ def run_server(
     with closing(open_line(folder / SERVER_NAME, server.contract, log)) as transport:
         drive_server(server, transport, log, timing, watch)
         transport.send(run_over(server.contract.run, server.signing_key).packed())
+
+
+class Teacher:
+    """Learns from the sums of a run; the same sums always give the same models. They are scored on test rows."""
+
+    def __init__(self, contract: Contract, dataset: DataSet) -> None:
+        self._contract, self._dataset = contract, dataset
+        self._last: tuple[list[Sum], tuple[TrainedModel, Broadcast | None]] | None = None
+
+    def tell(self, sums: list[Sum]) -> Broadcast | None:
+        """Return what to broadcast before the next round of gradients."""
+        return self._learn(sums)[1]
+
+    def learned(self, sums: list[Sum]) -> TrainedModel:
+        """Return the model that these sums give, with its scores."""
+        return self._learn(sums)[0]
+
+    def score(self, sums: list[Sum]) -> float | None:
+        """Return the accuracy of that model on the test rows; None where there are no classes, or no rows."""
+        scored = self.learned(sums).history
+        return scored.final_accuracy if scored.test_accuracy else None
+
+    def _learn(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
+        if self._last is None or self._last[0] != sums:  # told, scored and saved from the same sums
+            scenario, parts = self._contract.plan, dict[str, list[Received]](moments=[], gradients=[])
+            for each in sums:
+                received = Received(mean=each.mean, noise_variance=each.variance, present=len(each.present))
+                parts[self._contract.kinds[each.kind].sends].append(received)
+            if not parts["moments"] and scenario.workers.sends != "gradients":  # which begin with a model of zeros
+                raise ProtocolError("no slot of moments has been received, so that nothing is learned")
+            self._last = list(sums), learn_from(scenario, self._dataset, parts["moments"], parts["gradients"])
+        return self._last[1]
 
 
 class Status:

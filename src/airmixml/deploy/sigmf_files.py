@@ -12,10 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.deploy.air import SumOnAir, as_samples
-from airmixml.deploy.attempts import Sum
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.rounds import Sum
 from airmixml.errors import DataError, ProtocolError
 from airmixml.files import read_regular, write_bytes, write_text
 from airmixml.scenario.air import SYMBOLS_PER_SECOND

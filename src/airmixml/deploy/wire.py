@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed, signature
@@ -100,6 +100,13 @@ class Message:
         return {}
 
 
+class Letter(NamedTuple):
+    """A message, and the worker it goes to; None: all."""
+
+    message: Message
+    to: int | None = None
+
+
 def unpacked(content: bytes, largest_body: int = LARGEST_BODY) -> Message:
     """Return the message that these bytes are; refuse what is none."""
     if len(content) < HEADER.size + SIGNATURE_BYTES:
@@ -167,12 +174,14 @@ def pack_list(entries: Mapping[int, bytes]) -> bytes:
     return _COUNT.pack(len(entries)) + b"".join(each)
 
 
+def pack_names(workers: Iterable[int]) -> bytes:
+    """Return a list of workers alone, which ``unpack_list`` reads as entries of no bytes."""
+    return pack_list(dict.fromkeys(workers, b""))
+
+
 def pack_parts(parts: Mapping[int, bytes]) -> bytes:
     """Return parts of any length by worker, in rising order: identity, length u32, the part."""
-    each = (
-        _IDENTITY.pack(identity) + _COUNT.pack(len(parts[identity])) + parts[identity] for identity in sorted(parts)
-    )
-    return _COUNT.pack(len(parts)) + b"".join(each)
+    return pack_list({identity: _COUNT.pack(len(part)) + part for identity, part in parts.items()})
 
 
 def unpack_list(body: bytes, entry_bytes: int) -> dict[int, bytes]:
