@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+import zmq
 
 from airmixml.deploy.air import MOST_WORKERS, AnalogKind, Opening, Samples, SumOnAir, as_samples
 from airmixml.deploy.contract import Contract
@@ -216,8 +217,6 @@ class AirLink:
 
     def send(self, message: bytes, to: int | None = None) -> None:
         """Take a message; see ``Transport``. Samples go to the air alone, and to it goes too that the run is over."""
-        import zmq
-
         kind = message[_TYPE_AT]
         if kind != Type.SAMPLES:
             self._control.send(message, to)
@@ -288,8 +287,6 @@ def connect(kind: str, address: str, workers: int = 1) -> Any:
 
 def send(socket: Any, message: Message) -> None:
     """Send a message; refuse to wait forever for who should listen."""
-    import zmq
-
     try:
         socket.send(message.packed())
     except zmq.Again:
@@ -300,10 +297,6 @@ def send(socket: Any, message: Message) -> None:
 
 
 def _socket(kind: str, address: str, use: Callable[[Any], object], workers: int = 1) -> Any:
-    try:
-        import zmq
-    except ImportError:
-        raise ProtocolError("an emulated air needs pyzmq: pip install 'airmixml[deploy]'") from None
     if not address.startswith(("tcp://127.0.0.1:", "ipc://")):
         raise ProtocolError(
             f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"

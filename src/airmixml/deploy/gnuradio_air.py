@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import zmq
 
 from airmixml.deploy.air import Samples, as_bytes
 from airmixml.deploy.air_link import bind, connect
@@ -48,8 +49,6 @@ class GnuRadio:
             self._held = held.pop_all()
 
     def _hold(self, socket: Any) -> Any:
-        import zmq
-
         for each in (zmq.SNDHWM, zmq.RCVHWM, zmq.LINGER):
             socket.setsockopt(each, 0)
         self._held.callback(socket.close)
@@ -72,8 +71,6 @@ class GnuRadio:
         self._samples = samples
 
     def add(self, seat: int, frame: Samples) -> None:
-        import zmq
-
         try:
             self._inputs[seat].send(as_bytes(frame))
         except zmq.Again:  # the connection of a flowgraph that died is gone already

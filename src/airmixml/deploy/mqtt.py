@@ -14,6 +14,12 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
 
+from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
     ALL,
@@ -30,15 +36,6 @@ from airmixml.deploy.endpoint import (
 from airmixml.deploy.wire import HEADER, Log, Transport, batches, unbatched
 from airmixml.errors import ProtocolError
 from airmixml.wording import reason, shown_name
-
-try:
-    from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
-    from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-    from paho.mqtt.packettypes import PacketTypes
-    from paho.mqtt.properties import Properties
-    from paho.mqtt.subscribeoptions import SubscribeOptions
-except ImportError:
-    raise DeployError("deploy: needs the package paho-mqtt; pip install 'airmixml[deploy]'") from None
 
 PATIENCE_SECONDS: Final = 30.0
 _FIRST_WAIT_SECONDS: Final = 0.1
