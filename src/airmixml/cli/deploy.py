@@ -265,7 +265,7 @@ def server_command(
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
     from airmixml.deploy.processes import Broker
-    from airmixml.deploy.server_process import Status, Teacher, Timing, open_server, run_server
+    from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
     from airmixml.errors import ProtocolError
     from airmixml.explore.server import serving_status
@@ -294,7 +294,7 @@ def server_command(
             server = open_server(folder, log, teacher.tell)
             watch = Status(Endpoint.read(own), deadline, teacher.score, log)
             with serving_status(lambda: watch.plain, announce) if status else nullcontext():
-                run_server(folder, server, log, Timing(deadline=deadline), watch)
+                run_server(folder, server, log, deadline, watch)
         sums, scores, failure = server.sums, watch.scores, server.failure
         spent = contract.share(max(server.spent.values()))
     if failure and not sums:

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,8 @@ from airmixml.workers.payloads import Broadcast
 
 JOURNAL: Final = "journal"
 _LOOK_SECONDS: Final = 0.25
+_LONGEST: Final = 10.0  # that a phase may take, in deadlines, however slowly workers answer
+_TRIES: Final = 5  # times that those who are missing are asked before a deadline, while no answer comes
 
 Watch = Callable[[Server, Sequence[Message]], None]
 """Called whenever the server may have moved, with the messages that have arrived."""
@@ -35,29 +36,18 @@ Score = Callable[[list[Sum]], float | None]
 """Gives the accuracy of the model that these sums give, on test rows; None where there are none."""
 
 
-@dataclass(frozen=True)
-class Timing:
-    """How long a server waits."""
-
-    deadline: float = 10.0  # seconds after the last answer of a phase, before the others are taken as absent from it
-    longest: float = 10.0  # that a phase may take, in deadlines, however slowly workers answer
-    tries: int = 5  # times that those who are missing are asked before a deadline, while no answer comes
-
-    @property
-    def again(self) -> float:
-        """When those that are missing are asked again."""
-        return self.deadline / self.tries
-
-
 def drive_server(
     server: Server,
     transport: Transport,
     log: Log,
-    timing: Timing,
+    deadline: float,
     watch: Watch = lambda server, messages: None,
     clock: Clock = time.monotonic,
 ) -> None:
-    """Run all rounds of a server; one that was started again asks again."""
+    """Run all rounds of a server; one that was started again asks again.
+
+    So many seconds after the last answer of a phase the others are taken as absent from it.
+    """
 
     def send(letters: Iterable[Letter]) -> None:
         for letter in letters:
@@ -68,9 +58,9 @@ def drive_server(
     begun = moved = asked = clock()  # the phase, its last answer, and its last question
     while not server.is_over:
         watch(server, messages)
-        end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
+        end = min(moved + deadline, begun + _LONGEST * deadline)
         # While answers flow, nothing is asked again: gateways have many to form.
-        again = max(moved, asked) + timing.again
+        again = max(moved, asked) + deadline / _TRIES
         contents = transport.receive(max(0.0, min(end, again) - clock()))
         messages = list(read_messages(contents, log))
         where, missing = server.where, len(server.missing)
@@ -82,7 +72,7 @@ def drive_server(
             continue
         if len(server.missing) < missing:
             moved = now
-        if now >= max(moved, asked) + timing.again:
+        if now >= max(moved, asked) + deadline / _TRIES:
             _ask_again(server, transport, server.missing)
             asked = now
         elif letters:  # an air that was started again, or need not wait for a worker
@@ -109,11 +99,11 @@ def open_server(folder: Path, log: Log, tell: Tell | None = None) -> Server:
 
 
 def run_server(
-    folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server, messages: None
+    folder: Path, server: Server, log: Log, deadline: float, watch: Watch = lambda server, messages: None
 ) -> None:
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
     with closing(open_line(folder / SERVER_NAME, server.contract, log)) as transport:
-        drive_server(server, transport, log, timing, watch)
+        drive_server(server, transport, log, deadline, watch)
         transport.send(run_over(server.contract.run, server.signing_key).packed())
 
 
