@@ -90,7 +90,7 @@ class Rows:
 
     def facts(self) -> dict[str, Any]:
         """Return mode, adjacency, people (None where the first run will say), and budgets."""
-        facts: dict[str, Any] = {name: value for name, value in self._file.execute("SELECT * FROM facts")}
+        facts: dict[str, Any] = dict(self._file.execute("SELECT * FROM facts").fetchall())
         label, count = facts.pop("label", None), facts.pop("count", 0)
         people = None if label is None else People(label=label, count=count)
         strict = bool(facts.get("strict_names"))

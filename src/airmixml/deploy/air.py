@@ -159,12 +159,9 @@ class AnalogKind:
         return _EXACT_BITS - math.ceil(math.log2(self.workers))
 
     def samples(self, vector: NDArray[np.floating], seed: bytes, slot: int = 0) -> Samples:
-        """Return the frame of a worker; a vector that is longer than the norm that was agreed on is shortened.
+        """Return the frame of a vector (numbers), which is shortened where it exceeds the norm that was agreed on.
 
-        Args:
-            vector: what it sends; shape numbers.
-            seed: 32 new bytes from the operating system, for the worker's noise of this slot alone.
-            slot: number of the slot.
+        ``seed`` are 32 new bytes from the operating system, for the worker's noise of this slot alone.
         """
         length = float(np.linalg.norm(vector.astype(np.float64)))
         total = math.sqrt(self.watts) * vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))

@@ -17,7 +17,7 @@ import zmq
 from airmixml.deploy.air import Samples, as_bytes
 from airmixml.deploy.air_link import bind, connect
 from airmixml.deploy.endpoint import DeployError
-from airmixml.deploy.processes import end_child, is_ready, start_child
+from airmixml.deploy.processes import end_child, is_ready, last_line, start_child
 from airmixml.errors import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
@@ -42,7 +42,8 @@ class GnuRadio:
                 self._child = start_child((python, script, folder, str(inputs)), log=log)
             self._held.callback(end_child, self._child)
             if not is_ready(self._child, lambda: b"ready" in self._log.read_bytes(), _START_SECONDS):
-                raise DeployError(f"GNU Radio does not start: {self._last_line}; apt-get install gnuradio brings it")
+                last = last_line(self._log, f"no word within {_START_SECONDS:g} s")
+                raise DeployError(f"GNU Radio does not start: {last}; apt-get install gnuradio brings it")
             self._output = self._hold(connect("PULL", f"ipc://{folder}/out"))
             self._samples, self._sent = 0, set[int]()
             self._came = np.zeros(0, dtype=np.complex64)  # of a slot after those that are finished
@@ -54,13 +55,9 @@ class GnuRadio:
         self._held.callback(socket.close)
         return socket
 
-    @property
-    def _last_line(self) -> str:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"no word within {_START_SECONDS:g} s"
-
     def _is_dead(self) -> DeployError:
-        return DeployError(f"GNU Radio gives no more samples: {self._last_line}; start the air again")
+        last = last_line(self._log, "no word")
+        return DeployError(f"GNU Radio gives no more samples: {last}; start the air again")
 
     def begin(self, samples: int, seats: int) -> None:
         """Start a slot; one that was not finished is, so that inputs stay aligned."""

@@ -55,6 +55,12 @@ def end_child(*children: subprocess.Popen[bytes]) -> None:
             child.wait()
 
 
+def last_line(log: Path, otherwise: str) -> str:
+    """Return the last line of the log of a process."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else otherwise
+
+
 def _ending_with(parent: int) -> Any:
     library = ctypes.CDLL(None)  # before the fork: nothing may be loaded after it
 
@@ -93,8 +99,8 @@ class Broker:
             self.process: subprocess.Popen[bytes] = start_child(self._command, log=log)
         if not is_ready(self.process, self._answers, _START_SECONDS):
             end_child(self.process)
-            last = read_file(self._folder / "mosquitto.log").decode(errors="replace").splitlines()[-1:]
-            raise DeployError(f"mosquitto did not start: {' '.join(last) or 'no reason given'}")
+            last = last_line(self._folder / "mosquitto.log", "no reason given")
+            raise DeployError(f"mosquitto did not start: {last}")
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ stops after frames has another number if it is tried again: what workers have sp
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from airmixml.deploy.contract import Contract
@@ -62,7 +62,12 @@ class Server:
         self.letters: list[Letter] = []  # to send when the work is done
         self._farewell: list[Letter] = []
         self._begin(0, 0)
-        self._replay(journal.records())
+        for record in journal.records():  # an order that was given stays as it was given
+            self._follow(*record)
+        self._replaying = False
+        if self._now is not None and not self._now.order:
+            self._order(self._now)
+        self.letters = []  # ``asking`` has what is asked now
 
     @property
     def is_over(self) -> bool:
@@ -99,17 +104,13 @@ class Server:
             except ProtocolError as problem:
                 self.note(str(problem))
         if accepted:
-            self._journal.append((MESSAGE, each.packed()) for each in accepted)
-        for message in accepted:
-            self._take(message)
+            self._keep([(MESSAGE, each.packed()) for each in accepted])
         return self._collected()
 
     def expire(self) -> list[Letter]:
         """Take the deadline of the phase as passed and return what follows from it."""
-        if self._now is None:
-            return []
-        self._journal.append([(EXPIRED, b"")])
-        self._now.expire()
+        if self._now is not None:
+            self._keep([(EXPIRED, b"")])
         return self._collected()
 
     def close(self) -> None:
@@ -120,21 +121,19 @@ class Server:
         letters, self.letters = self.letters, []
         return letters
 
-    def _replay(self, records: Iterable[Record]) -> None:
-        """Go through what the journal holds; an order that was given stays as it was given."""
-        for kind, body in records:
-            if kind == MESSAGE:
-                self._take(unpacked(body))
-                continue
-            assert self._now is not None
-            if kind == ORDERED:
-                self._now.start(body)
-            else:
-                self._now.expire()
-        self._replaying = False
-        if self._now is not None and not self._now.order:
-            self._order(self._now)
-        self.letters = []  # ``asking`` has what is asked now
+    def _keep(self, records: Sequence[Record]) -> None:
+        """Write records to the journal, and do what follows from them."""
+        self._journal.append(records)
+        for record in records:
+            self._follow(*record)
+
+    def _follow(self, kind: bytes, body: bytes) -> None:
+        if kind == MESSAGE:
+            self._take(unpacked(body))
+        elif self._now is not None and kind == ORDERED:
+            self._now.start(body)
+        elif self._now is not None:
+            self._now.expire()
 
     def _check(self, message: Message) -> None:
         """Refuse a message that is not accepted."""
@@ -219,8 +218,7 @@ class Server:
         """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
         body = Order(now.place, min(self.contract.plan.link.power_dbm, self.contract.power_dbm), told).packed()
-        self._journal.append([(ORDERED, body)])
-        now.start(body)
+        self._keep([(ORDERED, body)])
 
     def _over(self, now: Attempt) -> None:
         self._farewell = [now.letter(Type.OVER, b"")]

@@ -32,7 +32,7 @@ from airmixml.deploy.endpoint import (
     run_topic,
 )
 from airmixml.deploy.mqtt import tls_context
-from airmixml.deploy.processes import Broker, end_child, start_child
+from airmixml.deploy.processes import Broker, end_child, last_line, start_child
 from airmixml.deploy.wire import RUN_OVER, Message, Type, batched, unbatched, unpack_refusal, unpacked
 from airmixml.files import write_bytes
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, RED, finish_axis, new_figure, save_figure
@@ -191,9 +191,8 @@ class Trial:
             self._say(self.times[who, what], f"{who}: {what}")
 
     def _last_line(self, name: str) -> str:
-        lines = (self._folder / LOGS / f"{name}.log").read_text(errors="replace").splitlines()
-        said = [line.removeprefix("airmix: error: ") for line in lines if line.startswith("airmix: error: ")]
-        return (said or lines or [f"ended without a word; see {self._folder / LOGS}"])[-1]
+        last = last_line(self._folder / LOGS / f"{name}.log", f"ended without a word; see {self._folder / LOGS}")
+        return last.removeprefix("airmix: error: ")
 
 
 def deal_rows(

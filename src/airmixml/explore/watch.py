@@ -119,8 +119,6 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "on_air": scenario.radio.link_kind.on_air,
             "shape": list(dataset.image_shape) if dataset.image_shape else None,
             "classes": list(dataset.class_names),
-            "input_symbols": signal.input_symbols,
-            "label_symbols": signal.label_symbols,
             "power_scale_watts": float(draws.power_scale_watts[slot]),
             "limited": bool(draws.limited[slot]),
             "clean": _numbers(block.clean_inputs[slot]),
@@ -130,7 +128,6 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "snr_db": float(ratio_to_db(max(float(block.snr[0, slot]), 1e-30))),
             "eavesdropper": {
                 "place": place.round(2).tolist(),
-                "own_place": own.round(2).tolist(),
                 "nearest_metres": float(np.hypot(*(scene.places_metres - place).T).min()),
                 "inputs": _numbers(at_listener[: signal.input_symbols]),
                 "snr_db": float(ratio_to_db(max(total, 1e-30))),
