@@ -354,7 +354,7 @@ def air_command(
 ) -> None:
     """Emulate the air of a deployment: add up complex baseband of its workers over ZeroMQ, until their run is over."""
     from airmixml.deploy.air_link import Adder, MakeRuntime, run_air
-    from airmixml.deploy.gnuradio_air import GnuRadio
+    from airmixml.deploy.processes import GnuRadio
 
     runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
     if runtime not in runtimes:

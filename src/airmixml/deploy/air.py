@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.deploy.frames import Sender
-from airmixml.deploy.wire import LARGEST_BODY, SIGNATURE_BYTES, Message, Type, pack_list, pack_names, unpack_list
+from airmixml.deploy.wire import LARGEST_BODY, SIGNATURE_BYTES, Message, Reader, Type, pack_list, pack_names
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 
@@ -37,8 +37,6 @@ _EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sig
 _DEVIATIONS: Final = 9.0  # that noise never exceeds: ``standard_normals`` end at 8.57
 _SAMPLE_BYTES: Final = 8
 _OPENING: Final = struct.Struct(">II")
-_COUNT: Final = struct.Struct(">I")
-_IDENTITY_BYTES: Final = 8
 _DIGEST_BYTES: Final = 32
 _PROOF_BYTES: Final = _DIGEST_BYTES + SIGNATURE_BYTES
 
@@ -60,10 +58,9 @@ class Opening(NamedTuple):
     @classmethod
     def of(cls, body: bytes) -> "Opening":
         """Return the opening of a body; refuse one that is none."""
-        if len(body) < _OPENING.size:
-            raise ProtocolError(f"opening of {len(body)} bytes is cut off; must have {_OPENING.size} and a list")
-        samples, waits = _OPENING.unpack_from(body)
-        workers = tuple(unpack_list(body[_OPENING.size :], 0))
+        reader = Reader(body)
+        (samples, waits), workers = reader.numbers(_OPENING), tuple(reader.entries(0))
+        reader.end()
         if not workers or waits > 1 or not 0 < samples * _SAMPLE_BYTES <= LARGEST_BODY:
             raise ProtocolError(
                 f"opening of {len(workers)} workers with {samples} samples: must name at least one worker and 1 to "
@@ -86,10 +83,9 @@ class SumOnAir(NamedTuple):
     @classmethod
     def of(cls, body: bytes) -> "SumOnAir":
         """Return the sum of a body; refuse what is none."""
-        count = int(_COUNT.unpack_from(body)[0]) if len(body) >= _COUNT.size else 0
-        end = _COUNT.size + count * (_IDENTITY_BYTES + _PROOF_BYTES)
-        proofs = unpack_list(body[:end], _PROOF_BYTES)
-        return cls(tuple(proofs), as_samples(body[end:]), tuple(proofs.values()))
+        reader = Reader(body)
+        proofs = reader.entries(_PROOF_BYTES)
+        return cls(tuple(proofs), as_samples(reader.take(reader.left)), tuple(proofs.values()))
 
     def acknowledgements(self, of: Message) -> dict[int, Message]:
         """Return the FRAME message that each worker in the sum signed; whether it did is left to the caller."""

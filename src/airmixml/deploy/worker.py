@@ -80,7 +80,7 @@ class Order:
     def of(cls, body: bytes, contract: Contract) -> "Order":
         """Return the order of a body; refuse what is not agreed on."""
         reader = Reader(body)
-        kind, power_dbm = _ORDER.unpack(reader.take(_ORDER.size))
+        kind, power_dbm = reader.numbers(_ORDER)
         if kind >= len(contract.kinds):
             raise ProtocolError(f"order: asks for frames of kind {kind}, and the contract has {len(contract.kinds)}")
         if not power_dbm <= contract.power_dbm:
@@ -89,7 +89,7 @@ class Order:
             )
         told = None
         if contract.kinds[kind].sends == "gradients":
-            clip, features, outputs = _MODEL.unpack(reader.take(_MODEL.size))
+            clip, features, outputs = reader.numbers(_MODEL)
             if features * outputs != contract.kinds[kind].numbers or outputs != len(contract.outputs):
                 raise ProtocolError(f"order: has a model of {features} x {outputs}, which is not that of the contract")
             weights, biases = (np.frombuffer(reader.take(8 * n), dtype=">f8") for n in (features * outputs, outputs))

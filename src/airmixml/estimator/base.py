@@ -259,7 +259,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         return replace(preset, **chosen | given)
 
     def _dataset(
-        self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...], code: LabelCode
+        self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...], code: LabelCode | None
     ) -> DataSet:
         warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
         scaled, clipped = rows.scale(inputs)
