@@ -172,7 +172,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
         workers = scenario.workers
         rows = self._row_encoder(workers, inputs.shape[1], seed)
-        dataset = self._dataset(rows, inputs, labels, names, class_code(workers, len(names)) if code is None else code)
+        code = class_code(workers, len(names)) if code is None else code
+        dataset = replace(self._dataset(rows, inputs, labels, names), code=code)
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
         secret = Secret() if protected else None
@@ -258,9 +259,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         chosen = {key: _plain(value) for key in keys if (value := getattr(self, key)) is not None}
         return replace(preset, **chosen | given)
 
-    def _dataset(
-        self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...], code: LabelCode | None
-    ) -> DataSet:
+    def _dataset(self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...]) -> DataSet:
         warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
         scaled, clipped = rows.scale(inputs)
         unit, shortened = encode(rows.workers, scaled, image_shape=self.image_shape, streams=Streams(rows.seed))
@@ -271,7 +270,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             test_inputs=unit[:0],
             test_labels=labels[:0],
             class_names=names,
-            code=code,
             image_shape=self.image_shape if keeps_pixels(rows.workers) else None,
             clipped_values=clipped,
             clipped_samples=shortened,
