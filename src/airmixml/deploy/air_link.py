@@ -126,10 +126,11 @@ class EmulatedAir:
         if ends:
             self.is_over |= message.round == RUN_OVER
             return []
-        if message.sender == SERVER:
-            return self._opened(message)
-        self._add(message)
-        return self._sum_of_all()
+        if message.sender != SERVER:
+            self._add(message)
+        elif self._opens(message) and not self._is_open:  # asked again
+            return [self._said]
+        return self.expire() if self._awaited <= self._present.keys() else []
 
     def hello(self) -> Message:
         """Return what it says when it starts: that it knows of no slot, so that all that is open is sent again."""
@@ -151,13 +152,12 @@ class EmulatedAir:
         self._said = said.signed_with(self._signing_key)
         return [self._said]
 
-    def _opened(self, message: Message) -> list[Message]:
+    def _opens(self, message: Message) -> bool:
+        """Open a slot; return whether it was opened before, and may wait for fewer workers now."""
         name, opening, first = (message.round, message.attempt), Opening.of(message.body), self._opening
         if name == self._name and opening.samples == first.samples and set(opening.workers) <= set(first.workers):
-            if not self._is_open:  # asked again
-                return [self._said]
             self._awaited = set(opening.workers) if opening.waits else set()
-            return self._sum_of_all()
+            return True
         if name <= self._name:
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
         if not opening.waits:  # it waited for an air that was started again, and has no frame
@@ -168,11 +168,7 @@ class EmulatedAir:
         self._runtime.begin(opening.samples, len(opening.workers))
         self._name, self._opening, self._is_open, self._present = name, opening, True, {}
         self._awaited = set(opening.workers)
-        return []
-
-    def _sum_of_all(self) -> list[Message]:
-        """Return the sum if nobody is missing."""
-        return self.expire() if self._awaited <= self._present.keys() else []
+        return False
 
     def _add(self, message: Message) -> None:
         name, opening, sender = (message.round, message.attempt), self._opening, message.sender

@@ -90,14 +90,12 @@ class MqttTransport:
     def send(self, message: bytes, to: int | None = None) -> None:
         if len(message) + 4 > LARGEST_PAYLOAD:
             raise DeployError(f"message of {len(message)} bytes is too long; the broker takes {LARGEST_PAYLOAD - 4}")
-        waiting = self._waiting[self._topic(to)]
+        topic = f"{UP}/{self._endpoint.name}"
+        if self._endpoint.name == SERVER_NAME:
+            topic = ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
+        waiting = self._waiting[topic]
         if not (waiting and waiting[-1] is message):  # for several workers behind one gateway
             waiting.append(message)
-
-    def _topic(self, to: int | None) -> str:
-        if self._endpoint.name != SERVER_NAME:
-            return f"{UP}/{self._endpoint.name}"
-        return ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
 
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""

@@ -61,6 +61,7 @@ class Attempt:
 
     kind: Any
     first_phase: ClassVar = Phase.ANNOUNCING
+    ends_with_answers: ClassVar = True  # whether a phase is over once all workers have answered
 
     def __init__(self, run: Any, number: int, attempt: int, place: int, expected: set[int]) -> None:
         self.kind, self.fewest = run.contract.kinds[place], run.contract.fewest
@@ -130,13 +131,9 @@ class Attempt:
             self.got[message.sender] = message.body
             if self.phase is Phase.SENDING:
                 self.count(message.sender)
-        if self.is_answered:
+        # Numbers first: there may be many workers.
+        if self.ends_with_answers and len(self.expected) <= len(self.got) and not self.silent:
             self.advance(patient=True)
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether all have answered, and the phase is over."""
-        return len(self.expected) <= len(self.got) and not self.silent
 
     def without(self, worker: int) -> None:
         """Go on without a worker that refuses."""

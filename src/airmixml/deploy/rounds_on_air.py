@@ -17,13 +17,9 @@ class AttemptOnAir(Attempt):
 
     kind: AnalogKind
     first_phase: ClassVar = Phase.SENDING
+    ends_with_answers: ClassVar = False  # the air has the sum
     seats: frozenset[int] = frozenset()  # workers that the air was told of first
     ordered: Letter  # what has them send to it
-
-    @property
-    def is_answered(self) -> bool:
-        """Frames alone end no phase: the air has the sum."""
-        return False
 
     @property
     def missing(self) -> set[int]:

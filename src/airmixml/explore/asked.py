@@ -73,10 +73,6 @@ class Asked:
         settings = (word for each in self.overrides for word in ("--set", each))
         return shlex.join(["airmix", "run", *self.base, *settings])
 
-    def exports(self) -> dict[str, str]:
-        """Return the scenario in its two forms."""
-        return {"toml": self.scenario.to_toml(comments=True), "command": self.command}
-
 
 def read_asked(body: Any, folder: Path) -> Asked:
     """Return what a page asks for; refuse, in the words of the command line, what no scenario is.
