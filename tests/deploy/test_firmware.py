@@ -235,7 +235,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
     announced = pack_list(dict(enumerate(said(Type.ORDER, order.body))))
     revealed = pack_list(dict(enumerate(said(Type.ANNOUNCED, announced))))
     parcels = [unpack_parts(each) for each in said(Type.REVEALED, revealed)]
-    to_it = delivery(2, [(sender, each[2]) for sender, each in enumerate(parcels) if 2 in each])
+    to_it = delivery(2, {sender: each[2] for sender, each in enumerate(parcels) if 2 in each})
     (frame,) = devices[2].handle(Message(Type.DELIVERY, SERVER, contract.run, 0, 0, to_it).signed_with(SERVER_KEY))
     joined = transcripts.revealed(Name.of(order, 0), announced, revealed)
     mask_key, _, own, _, noise = entropies[2].given

@@ -1,4 +1,4 @@
-"""How rounds go, from the server's side, and those of masked integers; ``rounds_on_air`` has those of an air."""
+"""How rounds go, from the server's side, of masked integers and of frames that an air adds up."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 from airmixml.arrays import Doubles
-from airmixml.deploy.air import SumOnAir
+from airmixml.deploy.air import AnalogKind, Opening, SumOnAir
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import (
+    AIR,
     LARGEST_REFUSAL,
     SERVER,
     Letter,
@@ -26,8 +27,7 @@ from airmixml.masks.keys import is_signed
 from airmixml.masks.recovery import Answer, RecoveryServer
 from airmixml.masks.rounds import Round, round_name
 
-MOST_DEADLINES: Final = 8
-"""Deadlines of one phase after which a server gives up."""
+MOST_DEADLINES: Final = 8  # of one phase, after which a server gives up
 
 
 class Phase(IntEnum):
@@ -60,13 +60,12 @@ class Attempt:
     """One attempt at a round of a ``Server``, of frames of the kind in this place of the contract."""
 
     kind: Any
-    first_phase: ClassVar = Phase.ANNOUNCING
+    phase = Phase.ANNOUNCING
     ends_with_answers: ClassVar = True  # whether a phase is over once all workers have answered
 
     def __init__(self, run: Any, number: int, attempt: int, place: int, expected: set[int]) -> None:
         self.kind, self.fewest = run.contract.kinds[place], run.contract.fewest
         self.run, self.number, self.attempt, self.place, self.expected = run, number, attempt, place, expected
-        self.phase: Phase = self.first_phase
         self.order = b""  # digest of the order's body
         self.got: dict[int, bytes] = {}
         self.deadlines = 0
@@ -79,11 +78,6 @@ class Attempt:
     def name(self) -> Name:
         """What its workers agree on."""
         return Name(self.number, self.attempt, self.place, self.order)
-
-    @property
-    def title(self) -> str:
-        """Its name in notes."""
-        return f"round {self.number}, attempt {self.attempt}"
 
     @property
     def silent(self) -> set[int]:
@@ -151,36 +145,33 @@ class Attempt:
     def start(self, order: bytes) -> None:
         """Give the order."""
         self.order = sha256(order).digest()
-        self.ask(self.phase, self.expected, Type.ORDER, order)
+        self.ask(self.phase, self.expected, self.letter(Type.ORDER, order))
 
     def expire(self) -> None:
         """Take the deadline of the phase as passed."""
         self.deadlines += 1
         who = f"{len(self.silent)} of {len(self.expected)} workers are" if self.silent else "the air is"
-        self.run.note(f"{self.title}: {who} silent while {self.phase.name.lower()}")
+        phase = self.phase.name.lower()
+        self.run.note(f"round {self.number}, attempt {self.attempt}: {who} silent while {phase}")
         self.advance(patient=self.deadlines < MOST_DEADLINES)
 
     def advance(self, *, patient: bool) -> None:
         """Go on to the next phase with those who answered, or end the attempt."""
         raise NotImplementedError
 
-    def enter(self, phase: Phase, expected: Collection[int]) -> None:
-        """Begin to wait for these workers."""
+    def ask(self, phase: Phase, expected: Collection[int], *letters: Letter) -> None:
+        """Enter a phase, in which these workers answer."""
         self.phase, self.expected, self.got, self.deadlines, self.refused = phase, set(expected), {}, 0, False
-
-    def ask(self, phase: Phase, expected: Collection[int], kind: Type, body: bytes) -> None:
-        """Enter a phase with a question to all."""
-        self.enter(phase, expected)
-        self.post([self.letter(kind, body)])
+        self.post(*letters)
 
     def letter(self, kind: Type, body: bytes, to: int | None = None) -> Letter:
         """Return a signed message of this attempt."""
         said = Message(kind, SERVER, self.run.contract.run, self.number, self.attempt, body)
         return Letter(said.signed_with(self.run.signing_key), to)
 
-    def post(self, letters: list[Letter]) -> None:
+    def post(self, *letters: Letter) -> None:
         """Ask this, and again until it is answered."""
-        self.asked = letters
+        self.asked = list(letters)
         self.run.letters += letters
 
 
@@ -236,13 +227,14 @@ class MaskedAttempt(Attempt):
         elif self.round.signers(self.absent, self.got) < self.round.rules.quorum:
             self.run.give_up(self, "too few workers signed the list of absent ones")
         else:
-            self.ask(Phase.ANSWERING, list(self.got), Type.SIGNATURES, pack_list(self.got))
+            self.ask(Phase.ANSWERING, self.got, self.letter(Type.SIGNATURES, pack_list(self.got)))
 
     def _announce(self, *, patient: bool) -> None:
         rules = self.run.contract.rules_for(len(self.got), self.place)
         if rules is not None:
             chosen = sorted(self.got)[: rules.workers]
-            self.ask(Phase.REVEALING, chosen, Type.ANNOUNCED, pack_list({each: self.got[each] for each in chosen}))
+            body = pack_list({each: self.got[each] for each in chosen})
+            self.ask(Phase.REVEALING, chosen, self.letter(Type.ANNOUNCED, body))
         elif self.refused and not self.silent:  # the name was used: a log was lost, or a worker was started again
             self.run.silent.clear()
             self.run.again(self)
@@ -255,18 +247,18 @@ class MaskedAttempt(Attempt):
         try:
             self.round.check()
         except ProtocolError as problem:  # a graph that chance made too weak
-            self.run.note(f"{self.title}: {problem}")
+            self.run.note(f"round {self.number}, attempt {self.attempt}: {problem}")
             self.run.again(self)
             return
-        self.ask(Phase.SHARING, self.round.graph, Type.REVEALED, body)
+        self.ask(Phase.SHARING, self.round.graph, self.letter(Type.REVEALED, body))
 
     def _deliver(self) -> None:
-        boxes: dict[int, list[tuple[int, bytes]]] = {each: [] for each in self.round.graph}
-        for sender in sorted(self.got):
-            for to, parcel in unpack_parts(self.got[sender]).items():
-                boxes[to].append((sender, parcel))
-        self.enter(Phase.SENDING, self.round.graph)
-        self.post([self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items()])
+        boxes: dict[int, dict[int, bytes]] = {each: {} for each in self.round.graph}
+        for sender, body in self.got.items():
+            for to, parcel in unpack_parts(body).items():
+                boxes[to][sender] = parcel
+        letters = (self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items())
+        self.ask(Phase.SENDING, self.round.graph, *letters)
 
     def _name_absent(self) -> None:
         """Have those whose frames are in sign the list of the others."""
@@ -276,8 +268,7 @@ class MaskedAttempt(Attempt):
         except ProtocolError as problem:
             self.run.give_up(self, str(problem))
             return
-        present = self.round.graph.keys() - set(self.absent)
-        self.ask(Phase.SIGNING, present, Type.ABSENT, pack_names(self.absent))
+        self.ask(Phase.SIGNING, self.frames, self.letter(Type.ABSENT, pack_names(self.absent)))
 
     def _with_answers(self, *, patient: bool) -> None:
         recovery = RecoveryServer(self.round, self.absent)
@@ -300,3 +291,85 @@ class MaskedAttempt(Attempt):
             return
         mean = self.kind.mean(self.frames, correction)
         self.run.done(self, Sum(self.number, self.place, tuple(sorted(self.frames)), *mean))
+
+
+class AttemptOnAir(Attempt):
+    """An attempt at a round of samples: the server asks the air for their sum, and workers for frames.
+
+    Workers tell the server the digest of what they sent; the sum names the workers in it, by the same signatures.
+    """
+
+    kind: AnalogKind
+    phase = Phase.SENDING
+    ends_with_answers: ClassVar = False  # the air has the sum
+    seats: frozenset[int] = frozenset()  # workers that the air was told of first
+    ordered: Letter  # what has them send to it
+
+    @property
+    def missing(self) -> set[int]:
+        """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
+        return self.silent or self.expected
+
+    def start(self, order: bytes) -> None:
+        self.order = sha256(order).digest()
+        self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
+        self._open(self.ordered)
+
+    def _open(self, *ordered: Letter) -> None:
+        """Have the air wait for all that are expected, and workers send; where nothing is ordered, close the slot."""
+        opening = Opening(self.kind.numbers, int(bool(ordered)), tuple(sorted(self.expected)))
+        self.post(self.letter(Type.SAMPLES, opening.packed(), AIR), *ordered)
+
+    def check(self, message: Message) -> None:
+        """Refuse a sum whose workers did not all sign for what is in it, whatever else they told the server."""
+        if message.sender != AIR:
+            super().check(message)
+            return
+        if message.type is not Type.SAMPLES:
+            raise ProtocolError(f"{message.type.name} of the air is not expected")
+        found, keys = SumOnAir.of(message.body), self.run.contract.directory
+        if len(found.samples) != self.kind.numbers:
+            raise ProtocolError(f"sum of {len(found.samples)} samples: must have {self.kind.numbers}")
+        for worker, said in found.acknowledgements(message).items():
+            if worker not in self.seats or not said.is_signed_by(keys[worker]):
+                raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
+
+    def take(self, message: Message) -> None:
+        if message.sender != AIR:
+            super().take(message)
+            return
+        found = SumOnAir.of(message.body)
+        for worker in found.present:
+            self.count(worker)
+        if len(found.present) < self.fewest:
+            self.run.give_up(self, f"only {len(found.present)} workers are in the sum, and {self.fewest} are needed")
+        else:
+            self.run.done(self, Sum(self.number, self.place, found.present, *self.kind.mean(found), found))
+
+    def without(self, worker: int) -> None:
+        """The air need not wait for a worker that refuses."""
+        if len(self.expected) >= self.fewest:
+            self._open(*self.asked[1:])
+        elif self.frames:
+            self.run.give_up(self, f"only {len(self.expected)} workers go on, and {self.fewest} are needed")
+        else:  # the name was used: a log was lost, or workers were started again
+            self.run.again(self)
+
+    def air_started(self) -> None:
+        """All send again to an air that was started again."""
+        if self.order:
+            self.got = {}
+            self._open(self.ordered)
+
+    def advance(self, *, patient: bool) -> None:
+        """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
+        enough = len(self.got) >= self.fewest
+        if enough and patient:  # an air that is away or slow must not find a closed slot
+            self.expected = set(self.got)
+            self._open(self.ordered)
+        elif enough and self.asked[1:]:
+            self._open()
+        elif not patient and self.frames:
+            self.run.give_up(self, f"{len(self.frames)} workers have sent, and the air gives no sum of enough")
+        elif not patient:
+            self.run.end(f"no worker takes part, and {self.fewest} are needed")

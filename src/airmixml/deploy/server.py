@@ -14,8 +14,7 @@ from typing import Final
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
-from airmixml.deploy.rounds import Attempt, MaskedAttempt, Sum
-from airmixml.deploy.rounds_on_air import AttemptOnAir
+from airmixml.deploy.rounds import Attempt, AttemptOnAir, MaskedAttempt, Sum
 from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Order, Transcripts
 from airmixml.errors import ProtocolError

@@ -8,7 +8,7 @@ as a second list of absent workers, is refused. Nothing is sent before the ledge
 
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -327,6 +327,6 @@ class Device:
         return said.signed_with(self._signing_key)
 
 
-def delivery(to: int, parcels: Sequence[tuple[int, bytes]]) -> bytes:
+def delivery(to: int, parcels: Mapping[int, bytes]) -> bytes:
     """Return the body that brings a worker the parcels of its neighbours, by who sent them."""
-    return _TO.pack(to) + pack_parts(dict(parcels))
+    return _TO.pack(to) + pack_parts(parcels)
