@@ -68,8 +68,8 @@ class Attempt:
         self.run, self.number, self.attempt, self.place, self.expected = run, number, attempt, place, expected
         self.order = b""  # digest of the order's body
         self.got: dict[int, bytes] = {}
-        self.deadlines = 0
-        self.refused = False  # by some worker, in this phase
+        self.deadlines = self.seats = 0  # that passed in the phase, and workers that it began with
+        self.refused = False  # by some worker
         self.frames: dict[int, bytes] = {}  # of the workers that have sent
         self.asked: list[Letter] = []
         self.accused: dict[int, set[int]] = {}  # the workers that name a worker as the culprit
@@ -151,8 +151,7 @@ class Attempt:
         """Take the deadline of the phase as passed."""
         self.deadlines += 1
         who = f"{len(self.silent)} of {len(self.expected)} workers are" if self.silent else "the air is"
-        phase = self.phase.name.lower()
-        self.run.note(f"round {self.number}, attempt {self.attempt}: {who} silent while {phase}")
+        self.run.note(f"round {self.number}, attempt {self.attempt}: {who} silent while {self.phase.name.lower()}")
         self.advance(patient=self.deadlines < MOST_DEADLINES)
 
     def advance(self, *, patient: bool) -> None:
@@ -161,7 +160,8 @@ class Attempt:
 
     def ask(self, phase: Phase, expected: Collection[int], *letters: Letter) -> None:
         """Enter a phase, in which these workers answer."""
-        self.phase, self.expected, self.got, self.deadlines, self.refused = phase, set(expected), {}, 0, False
+        self.phase, self.expected, self.seats = phase, set(expected), len(expected)
+        self.got, self.deadlines = {}, 0
         self.post(*letters)
 
     def letter(self, kind: Type, body: bytes, to: int | None = None) -> Letter:
@@ -212,7 +212,7 @@ class MaskedAttempt(Attempt):
     def advance(self, *, patient: bool) -> None:
         if self.phase is Phase.ANNOUNCING:
             self._announce(patient=patient)
-        elif self.phase < Phase.SENDING and (self.silent or self.refused):
+        elif self.phase < Phase.SENDING and (self.silent or len(self.got) < self.seats):
             self.run.silent |= self.silent
             self.run.again(self)
         elif self.phase is Phase.REVEALING:
