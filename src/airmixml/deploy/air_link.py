@@ -35,8 +35,7 @@ from airmixml.deploy.endpoint import (
 )
 from airmixml.deploy.wire import (
     AIR,
-    HEADER,
-    LARGEST_BODY,
+    LARGEST_MESSAGE,
     RUN_OVER,
     SERVER,
     SIGNATURE_BYTES,
@@ -298,7 +297,7 @@ def _socket(kind: str, address: str, use: Callable[[Any], object], workers: int 
             f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"
         )
     socket: Any = zmq.Context.instance().socket(getattr(zmq, kind))
-    socket.setsockopt(zmq.MAXMSGSIZE, HEADER.size + LARGEST_BODY + SIGNATURE_BYTES)
+    socket.setsockopt(zmq.MAXMSGSIZE, LARGEST_MESSAGE)
     socket.setsockopt(zmq.SNDTIMEO, _SEND_MILLISECONDS)
     socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
     socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED * workers)

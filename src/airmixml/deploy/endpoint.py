@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES, Clock
+from airmixml.deploy.wire import LARGEST_MESSAGE, Clock
 from airmixml.errors import AirMixError
 from airmixml.files import from_plain, read_regular
 from airmixml.masks.keys import verifying_key
@@ -36,7 +36,7 @@ ENDPOINTS: Final = ("devices", "gateways")
 UP: Final = "up"
 DOWN: Final = "down"
 ALL: Final = "all"
-LARGEST_PAYLOAD: Final = 4 + HEADER.size + LARGEST_BODY + SIGNATURE_BYTES  # a batch of the largest message
+LARGEST_PAYLOAD: Final = 4 + LARGEST_MESSAGE  # a batch of one
 LEDGER: Final = "ledger"
 COPY_AGAIN: Final = (
     f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"

@@ -22,6 +22,7 @@ PREFIX: Final = b"airmixml-deploy/1\0"
 HEADER: Final = struct.Struct(">4sBBHQ32sII")
 SIGNATURE_BYTES: Final = 64
 LARGEST_BODY: Final = 32 << 20
+LARGEST_MESSAGE: Final = HEADER.size + LARGEST_BODY + SIGNATURE_BYTES
 SERVER: Final = (1 << 64) - 1
 """The sender that stands for the server."""
 AIR: Final = SERVER - 1

@@ -49,10 +49,7 @@ class ReceivedMixtures(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: their parameters, and the way from rows to what the server receives.
-
-    A parameter that is None takes the value of the recipe's preset.
-    """
+    """The parameters of all estimators; one that is None takes the value of the recipe's preset."""
 
     epsilon: float | None = 1.0
     input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
