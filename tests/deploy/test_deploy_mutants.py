@@ -62,7 +62,7 @@ def _no_log(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: Journal, records: Iterable[Record]) -> None:
         records = list(records)
-        if self._path is None or self._path.name != "journal" or records[0][0] == b"R":
+        if self._path.name != "journal" or records[0][0] == b"R":
             append(self, records)
 
     patch.setattr(Journal, "append", forgetful)
