@@ -68,7 +68,7 @@ class Attempt:
         self.run, self.number, self.attempt, self.place, self.expected = run, number, attempt, place, expected
         self.order = b""  # digest of the order's body
         self.got: dict[int, bytes] = {}
-        self.deadlines = self.seats = 0  # that passed in the phase, and workers that it began with
+        self.deadlines = self.size = 0  # that passed in the phase, and workers that it began with
         self.refused = False  # by some worker
         self.frames: dict[int, bytes] = {}  # of the workers that have sent
         self.asked: list[Letter] = []
@@ -160,7 +160,7 @@ class Attempt:
 
     def ask(self, phase: Phase, expected: Collection[int], *letters: Letter) -> None:
         """Enter a phase, in which these workers answer."""
-        self.phase, self.expected, self.seats = phase, set(expected), len(expected)
+        self.phase, self.expected, self.size = phase, set(expected), len(expected)
         self.got, self.deadlines = {}, 0
         self.post(*letters)
 
@@ -212,7 +212,7 @@ class MaskedAttempt(Attempt):
     def advance(self, *, patient: bool) -> None:
         if self.phase is Phase.ANNOUNCING:
             self._announce(patient=patient)
-        elif self.phase < Phase.SENDING and (self.silent or len(self.got) < self.seats):
+        elif self.phase < Phase.SENDING and (self.silent or len(self.got) < self.size):
             self.run.silent |= self.silent
             self.run.again(self)
         elif self.phase is Phase.REVEALING:
