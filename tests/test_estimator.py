@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from airmixml import AirMixClassifier
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.estimator import joint_privacy
+from airmixml.estimator import spending
 from airmixml.privacy.gaussian import gaussian_mu
 
 QUICK = {
@@ -224,7 +224,7 @@ def test_fits_against_everyone_add_up_against_everyone(noise: str, monkeypatch: 
     rng = np.random.default_rng(3)
     rows = rng.random((400, 3)) + 0.5
     classes = (rows[:, 0] > rows[:, 1]).astype(int)
-    monkeypatch.setattr(joint_privacy, "_PROCESS", joint_privacy.Together())
+    monkeypatch.setattr(spending, "PROTECTED_FITS", spending.Together())
     given = {"epsilon": 2.0, "delta": 1e-5, "input_bounds": (0, 2), "adjacency": "remove-one", "classes": (0, 1)}
     everyone = AirMixClassifier(adversary="everyone", noise=noise, **given)
     for fits in (1, 2):

@@ -7,7 +7,7 @@ import pytest
 
 from airmixml import AirMixClassifier
 from airmixml.errors import BoundsWarning, RepeatedFitWarning, ScenarioError
-from airmixml.estimator import joint_privacy
+from airmixml.estimator import spending
 
 pandas = pytest.importorskip("pandas")
 SIMULATED = {"classes": (0, 1), "mode": "simulation", "random_state": 0}
@@ -60,7 +60,7 @@ def test_bounds_that_are_the_extremes_of_the_rows_are_warned_of() -> None:
 
 
 def test_repeated_protected_fits_are_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_privacy, "_PROCESS", joint_privacy.Together())
+    monkeypatch.setattr(spending, "PROTECTED_FITS", spending.Together())
     rows = table()
     model = AirMixClassifier(epsilon=3, input_bounds=((0, 100), (120, 250)), classes=(0, 1))
     with warnings.catch_warnings():

@@ -80,11 +80,21 @@ def test_other_commands_say_in_one_line_what_they_need(finished: Path, command: 
     assert not (finished / "runs").exists()
 
 
-@pytest.mark.parametrize("command", ["deploy init --preset trustless-wine", "deploy up"])
-def test_deployments_without_their_extra_say_so_in_one_line(tmp_path: Path, command: str) -> None:
-    without = ABSENT.replace('"torch"', '"cryptography"')
-    done = without_torch(tmp_path, *command.split(), start=without)
+@pytest.mark.parametrize(
+    ("command", "lacks", "extra"),
+    [
+        ("deploy init --preset trustless-wine", "cryptography", "deploy"),
+        ("deploy up", "cryptography", "deploy"),
+        ("worker --data rows.csv --id worker-0", "paho", "deploy"),
+        ("air deployment", "zmq", "deploy"),
+        ("explore --no-browser", "starlette", "explore"),
+        ("explore --no-browser", "uvicorn", "explore"),
+    ],
+)
+def test_commands_without_their_extra_say_so_in_one_line(tmp_path: Path, command: str, lacks: str, extra: str) -> None:
+    done = without_torch(tmp_path, *command.split(), start=ABSENT.replace('"torch"', f'"{lacks}"'))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.endswith("airmix deploy needs the package cryptography; pip install 'airmixml[deploy]'")
+    name = command.split(maxsplit=1)[0]
+    assert line.endswith(f"airmix {name} needs the package {lacks}; pip install 'airmixml[{extra}]'")
     assert not list(tmp_path.iterdir())

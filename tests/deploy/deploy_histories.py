@@ -16,15 +16,14 @@ from pathlib import Path
 import numpy as np
 from brokers_for_tests import ledger_of
 
-from airmixml.deploy.air import Adder, EmulatedAir, as_samples
-from airmixml.deploy.attempts import Letter
-from airmixml.deploy.baseband import AnalogKind, loudest_samples
+from airmixml.deploy.air import AnalogKind, as_samples
+from airmixml.deploy.air_link import Adder, EmulatedAir
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.wire import AIR, Message, Type, unpacked
+from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Device
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
@@ -82,7 +81,7 @@ def small_contract(spare: int = 1, epsilon: float = 20.0) -> Contract:
 
 @lru_cache
 def analog_contract(spare: int = 1, epsilon: float = 100.0) -> Contract:
-    """The same workers with analog frames, whose channels have no loss: a sum of them is exact."""
+    """The same workers with analog frames, on an air without noise: a sum of them is exact."""
     scenario = Scenario.preset("trustless-wine").with_overrides(
         "workers.dataset=iris",
         "radio.link=analog",
@@ -96,7 +95,8 @@ def analog_contract(spare: int = 1, epsilon: float = 100.0) -> Contract:
     signing, server = keys()
     public = {name: verifying_key(key) for name, key in signing.items()}
     made = make_contract(scenario, data_of(scenario), public, verifying_key(server), epsilon=epsilon, spare=spare)
-    return replace(made, air_key=verifying_key(AIR_KEY).hex())
+    kinds = tuple(replace(each, receiver_watts=0.0) for each in made.kinds)
+    return replace(made, kinds=kinds, air_key=verifying_key(AIR_KEY).hex())
 
 
 class Ledger(Spending):
@@ -148,9 +148,7 @@ class History:
     # Parts and how they end.
 
     def _new_air(self) -> EmulatedAir:
-        server_key = bytes.fromhex(self.contract.server_key)
-        loudest = loudest_samples(each for each in self.contract.kinds if isinstance(each, AnalogKind))
-        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), loudest)
+        return EmulatedAir(self.contract, AIR_KEY, Adder())
 
     def _device(self, identity: int) -> Device:
         place = self.folder / f"ledger-{identity}"

@@ -2,11 +2,20 @@
 
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 
-from airmixml.deploy.air import EmulatedAir
+from airmixml.deploy.air_link import EmulatedAir
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.server import Server
+from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device
+
+
+def new_ledger(contract: Contract, folder: Path) -> Spending:
+    """Begin the ledger of all workers of a run in a folder."""
+    Spending.create(contract, folder / "ledger")
+    return Spending(contract, folder / "ledger")
 
 
 def carry(server: Server, devices: Mapping[int, Device], air: EmulatedAir | None = None) -> None:

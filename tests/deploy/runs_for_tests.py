@@ -10,10 +10,10 @@ import numpy as np
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
-from airmixml.deploy.attempts import Sum
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.credentials import create_deployment, free_ports
 from airmixml.deploy.endpoint import Endpoint, load_contract
+from airmixml.deploy.rounds import Sum
 from airmixml.deploy.worker_process import vectors
 from airmixml.progress import silent
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.deploy.air import (
-    Adder,
-    EmulatedAir,
-    Opening,
-    SumOnAir,
-    as_bytes,
-    frame_messages,
-)
-from airmixml.deploy.air_link import bind, connect, send, serve
+from airmixml.deploy.air import AnalogKind, Opening, SumOnAir, as_bytes, frame_messages
+from airmixml.deploy.air_link import Adder, EmulatedAir, bind, connect, send, serve
 from airmixml.deploy.credentials import free_ports
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, run_over, unpacked
 from airmixml.errors import ProtocolError
@@ -31,8 +25,12 @@ DIRECTORY = {identity: verifying_key(key) for identity, key in KEYS.items() if i
 
 
 def new_air(noise_watts: float = 0.0) -> EmulatedAir:
-    loudest = dict.fromkeys((5, 6, 10, 1000, 5000, 40_000), 1e9)
-    return EmulatedAir(RUN, DIRECTORY, verifying_key(KEYS[SERVER]), KEYS[AIR], Adder(), loudest, noise_watts)
+    given = {"sends": "moments", "cost": 0, "releases": 1, "norm": 1.0, "watts": 1e18, "workers": 64}
+    lengths = (5, 6, 10, 1000, 5000, 40_000)
+    kinds = [AnalogKind(numbers=each, receiver_watts=noise_watts, **given) for each in lengths]
+    server_key = verifying_key(KEYS[SERVER]).hex()
+    contract = SimpleNamespace(run=RUN, directory=DIRECTORY, server_key=server_key, kinds=kinds)
+    return EmulatedAir(contract, KEYS[AIR], Adder())  # type: ignore[arg-type]
 
 
 def said(sender: int, body: bytes, number: int = 0, attempt: int = 0, run: bytes = RUN) -> Message:

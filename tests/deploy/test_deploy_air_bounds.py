@@ -12,9 +12,9 @@ import pytest
 from deploy_histories import AIR_KEY, analog_contract, keys
 
 from airmixml.deploy import air_link
-from airmixml.deploy.air import Adder, EmulatedAir, Opening, SumOnAir, as_bytes, frame_messages
-from airmixml.deploy.air_link import AirLink
-from airmixml.deploy.baseband import AnalogKind, loudest_samples
+from airmixml.deploy.air import AnalogKind, Opening, SumOnAir, as_bytes, frame_messages
+from airmixml.deploy.air_link import Adder, AirLink, EmulatedAir
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.wire import SERVER, Message, Type
 from airmixml.errors import ProtocolError
@@ -25,21 +25,20 @@ KIND = KINDS[0]
 SIGNING = list(keys()[0].values())
 
 
-def new_air(kinds: list[AnalogKind] = KINDS) -> EmulatedAir:
-    server_key = bytes.fromhex(CONTRACT.server_key)
-    return EmulatedAir(CONTRACT.run, CONTRACT.directory, server_key, AIR_KEY, Adder(), loudest_samples(kinds))
+def new_air(contract: Contract = CONTRACT) -> EmulatedAir:
+    return EmulatedAir(contract, AIR_KEY, Adder())
 
 
-def frame(worker: int, samples: np.ndarray, number: int = 0) -> bytes:
+def frame(worker: int, samples: np.ndarray, number: int = 0, contract: Contract = CONTRACT) -> bytes:
     def say(kind: Type, body: bytes) -> Message:
-        return Message(kind, worker, CONTRACT.run, number, 0, body).signed_with(SIGNING[worker])
+        return Message(kind, worker, contract.run, number, 0, body).signed_with(SIGNING[worker])
 
     return frame_messages(as_bytes(samples), say)[-1].packed()
 
 
-def opening(*workers: int, waits: int = 1, number: int = 0) -> bytes:
+def opening(*workers: int, waits: int = 1, number: int = 0, contract: Contract = CONTRACT) -> bytes:
     body = Opening(KIND.numbers, waits, workers).packed()
-    return Message(Type.SAMPLES, SERVER, CONTRACT.run, number, 0, body).signed_with(keys()[1]).packed()
+    return Message(Type.SAMPLES, SERVER, contract.run, number, 0, body).signed_with(keys()[1]).packed()
 
 
 def one(loud: complex) -> np.ndarray:
@@ -60,7 +59,7 @@ def test_a_sample_beyond_the_grid_stays_out_and_one_at_its_end_enters(sign: comp
     step, largest = reach()
     air = new_air()
     air.handle(opening(0, 1, 2))
-    with pytest.raises(ProtocolError, match="worker 0 for slot 0: has a sample of"):
+    with pytest.raises(ProtocolError, match="worker 0 for slot 0, attempt 0: has a sample of"):
         air.handle(frame(0, one(sign * (largest + step))))
     air.handle(frame(1, one(sign * largest)))
     (closed,) = air.expire()
@@ -77,9 +76,10 @@ def test_what_a_worker_forms_is_never_too_loud(workers: int, bits: int) -> None:
     most = np.clip(np.rint(loud / kind.step), -(2.0**bits), 2.0**bits) * kind.step
     assert kind.loudest == most[0]
     ends = np.where(np.arange(kind.numbers) % 2, most, -most).astype(np.complex64)
-    air = new_air([kind])
-    air.handle(opening(0, 1))
-    air.handle(frame(0, ends))
+    contract = replace(CONTRACT, kinds=(kind,))
+    air = new_air(contract)
+    air.handle(opening(0, 1, contract=contract))
+    air.handle(frame(0, ends, contract=contract))
     assert SumOnAir.of(air.expire()[0].body).present == (0,)
 
 

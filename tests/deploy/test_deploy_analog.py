@@ -19,8 +19,7 @@ from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
 from test_deploy_gnuradio import has_gnu_radio
 
 from airmixml import Scenario
-from airmixml.deploy.air import SumOnAir, as_samples
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
 from airmixml.deploy.credentials import create_deployment, free_ports
@@ -110,8 +109,8 @@ def order(contract: Contract, number: int = 0, attempt: int = 0, power_dbm: floa
     return Message(Type.ORDER, SERVER, contract.run, number, attempt, body).signed_with(SERVER_KEY)
 
 
-def device(contract: Contract, ledger: Path | None = None, vector: np.ndarray | None = None) -> Device:
-    if ledger is not None and not ledger.exists():
+def device(contract: Contract, ledger: Path, vector: np.ndarray | None = None) -> Device:
+    if not ledger.exists():
         Spending.create(contract, ledger)
     sent = np.zeros(contract.kinds[0].numbers) if vector is None else vector
     return Device(0, contract, SIGNING["worker-0"], lambda kind, told: sent, Spending(contract, ledger))
@@ -138,9 +137,9 @@ def test_nothing_is_sent_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: p
     worker, at_signing = device(contract, tmp_path / "ledger"), list[list[str]]()
     said = Device._said
 
-    def watched(self: Device, kind: Type, name: tuple[int, int], body: bytes = b"") -> Message:
+    def watched(self: Device, number: int, attempt: int, kind: Type, body: bytes) -> Message:
         at_signing.append(ledger_of(tmp_path / "ledger")[-1])
-        return said(self, kind, name, body)
+        return said(self, number, attempt, kind, body)
 
     monkeypatch.setattr(Device, "_said", watched)
     worker.handle(order(contract))
@@ -148,7 +147,7 @@ def test_nothing_is_sent_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: p
     assert all(last[:5] == ["spent", "0", "0", "0", "0"] for last in at_signing)
 
 
-def test_noise_is_the_agreed_and_a_vector_that_is_too_long_is_shortened() -> None:
+def test_noise_is_the_agreed_and_a_vector_that_is_too_long_is_shortened(tmp_path: Path) -> None:
     """A refusal would tell of the rows, and so would a frame of more than the declared norm."""
     contract = analog_contract()
     kind = contract.kinds[0]
@@ -157,7 +156,7 @@ def test_noise_is_the_agreed_and_a_vector_that_is_too_long_is_shortened() -> Non
     found = []
     for number in range(200):
         spendable = replace(contract, most_rounds=1000, budget=1 << 62, kinds=(replace(kind, releases=1000),))
-        worker = device(spendable, vector=1000.0 * direction)
+        worker = device(spendable, tmp_path / f"ledger-{number}", 1000.0 * direction)
         found.append(as_samples(worker.handle(order(spendable, number))[1].body[64:]).real)
     at_first, elsewhere = np.array(found)[:, 0], np.array(found)[:, 1:]
     assert np.var(elsewhere) == pytest.approx(kind.own_watts, rel=0.12)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from one_process import carry
+from one_process import carry, new_ledger
 
 from airmixml import Scenario, simulate
-from airmixml.deploy.air import MOST_WORKERS, Adder, SumOnAir
-from airmixml.deploy.air_link import running_air
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import MOST_WORKERS, AnalogKind, SumOnAir
+from airmixml.deploy.air_link import Adder, EmulatedAir
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
-from airmixml.deploy.spending import Spending
 from airmixml.deploy.worker import Device, vector_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
@@ -83,7 +82,7 @@ def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
-def test_without_noise_the_air_gives_the_sums_of_a_simulation(rounds: int) -> None:
+def test_without_noise_the_air_gives_the_sums_of_a_simulation(rounds: int, tmp_path: Path) -> None:
     """The simulation's own clean sums, which the deployment has no part in; noise is too small to count."""
     quiet = ("mixing.power=fixed", "mixing.power_scale_watts=1e-9", "radio.noise_dbm=-300")
     public = ("workers.centre=public", f"learner.rounds={rounds}")
@@ -96,15 +95,15 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(rounds: int) -> No
     made = make_contract(scenario, dataset, public_keys, verifying_key(keys[20]))
     contract = replace(made, air_key=verifying_key(keys[21]).hex())
     told = iter(each.told for each in mixtures.rounds)
-    server = Server(contract, keys[20], Journal(None, contract.run), lambda _: next(told))
+    server = Server(contract, keys[20], Journal(tmp_path / "journal", contract.run), lambda _: next(told))
     sent = [replace(scenario, workers=replace(scenario.workers, sends=each.sends)) for each in contract.kinds]
     payloads = [make_sender(each, dataset, torch.device("cpu"), holdings=population.holdings) for each in sent]
+    ledger = new_ledger(contract, tmp_path)
     devices = {
-        each: Device(each, contract, keys[each], vector_of(payloads, row), Spending(contract))
+        each: Device(each, contract, keys[each], vector_of(payloads, row), ledger)
         for each, row in enumerate(population.sample_index)
     }
-    with running_air(contract, keys[21], Adder) as air:
-        carry(server, devices, air)
+    carry(server, devices, EmulatedAir(contract, keys[21], Adder()))
     sums = [each.mean for each in server.sums]
     assert len(sums) == scenario.slots_on_air
     slots = sums[: scenario.radio.slots]

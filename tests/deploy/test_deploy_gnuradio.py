@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from airmixml.deploy.endpoint import DeployError
-from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
+from airmixml.deploy.processes import SYSTEM_PYTHON, GnuRadio
 from airmixml.errors import ProtocolError
 
 

@@ -10,22 +10,23 @@ from deploy_histories import VICTIM, WORKERS, History, keys, small_contract
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.deploy.attempts import Letter
 from airmixml.deploy.wire import (
     HEADER,
     LARGEST_BODY,
     SERVER,
+    Letter,
     Message,
     Type,
     batched,
     pack_list,
+    pack_names,
     unbatched,
     unpack_list,
     unpack_parts,
     unpack_refusal,
     unpacked,
 )
-from airmixml.deploy.worker import Name, Order, Vector, absent_list, announcement_of
+from airmixml.deploy.worker import Name, Order, Vector, announcement_of
 from airmixml.errors import PrivacyError, ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import signature
@@ -141,11 +142,11 @@ def test_two_lists_of_absent_workers_are_never_signed(history: History) -> None:
         assert letter.to is not None
         history.devices[letter.to].handle(letter.message)
     device = history.devices[VICTIM]
-    (signed,) = device.handle(_told(history, Type.ABSENT, absent_list([])))
+    (signed,) = device.handle(_told(history, Type.ABSENT, pack_names([])))
     assert signed.type is Type.SIGNED
-    assert "keeps to it" in _reason(device.handle(_told(history, Type.ABSENT, absent_list([5]))))
-    assert _reason(history.devices[5].handle(_told(history, Type.ABSENT, absent_list([5]))))  # it is present
-    too_many = absent_list(list(range(history.contract.rules[0].most_absent + 1)))
+    assert "keeps to it" in _reason(device.handle(_told(history, Type.ABSENT, pack_names([5]))))
+    assert _reason(history.devices[5].handle(_told(history, Type.ABSENT, pack_names([5]))))  # it is present
+    too_many = pack_names(range(history.contract.rules[0].most_absent + 1))
     assert "refused" in _reason(history.devices[4].handle(_told(history, Type.ABSENT, too_many)))
 
 

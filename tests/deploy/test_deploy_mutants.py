@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deploy_histories import History, analog_contract, small_contract
 
-from airmixml.deploy.air import Adder, EmulatedAir
+from airmixml.deploy.air_link import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.spending import BEGAN, Entry, Spending
@@ -62,7 +62,7 @@ def _no_log(patch: pytest.MonkeyPatch) -> None:
 
     def forgetful(self: Journal, records: Iterable[Record]) -> None:
         records = list(records)
-        if self._path is None or self._path.name != "journal" or records[0][0] == b"R":
+        if self._path.name != "journal" or records[0][0] == b"R":
             append(self, records)
 
     patch.setattr(Journal, "append", forgetful)

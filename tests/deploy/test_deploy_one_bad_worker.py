@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from deploy_histories import WORKERS, History, analog_contract, keys, small_contract
 
-from airmixml.deploy.air import AIR, frame_messages
-from airmixml.deploy.wire import Message, Type, pack_parts, pack_refusal, unpack_parts
+from airmixml.deploy.air import frame_messages
+from airmixml.deploy.wire import AIR, Message, Type, pack_parts, pack_refusal, unpack_parts
 from airmixml.masks import recovery
 
 BAD, INNOCENT = 0, 4

@@ -11,7 +11,7 @@ from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
 from airmixml.deploy.endpoint import SIGNING_KEYS, DeployError, Lines, find_folder, load_contract, read_keys
 from airmixml.deploy.server import Server
-from airmixml.deploy.server_process import Timing, drive_server, open_server
+from airmixml.deploy.server_process import drive_server, open_server
 from airmixml.deploy.wire import Message, Type, run_over, unpacked
 from airmixml.deploy.worker_process import Workers, drive_workers, open_workers
 from airmixml.errors import DataError, ProtocolError
@@ -74,11 +74,11 @@ def server(deployment: Path, lines: list[str]) -> Server:
     return open_server(deployment, lines.append)
 
 
-TIMING = Timing(deadline=10.0, longest=3.0, tries=5)
+DEADLINE, TRIES = 10.0, 5
 
 
 def drive(server: Server, line: Line, lines: list[str]) -> None:
-    drive_server(server, line, lines.append, TIMING, clock=line.clock)
+    drive_server(server, line, lines.append, DEADLINE, clock=line.clock)
 
 
 def test_a_round_without_losses_waits_for_nothing(
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_after_its_frame_is_waited_for_and_its_frame_counts(
     (found,) = server.sums
     assert found.present == tuple(range(WORKERS))
     check_sum(found, deployment, tmp_path)
-    assert TIMING.deadline <= line.now <= 3 * TIMING.deadline
+    assert DEADLINE <= line.now <= 3 * DEADLINE
 
 
 def test_a_worker_that_dies_before_its_frame_does_not_block(
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_before_its_frame_does_not_block(
     (found,) = server.sums
     assert found.present == (0, 1, 2, 4, 5, 6, 7)
     check_sum(found, deployment, tmp_path)
-    assert TIMING.deadline <= line.now <= 3 * TIMING.deadline
+    assert DEADLINE <= line.now <= 3 * DEADLINE
 
 
 def test_a_worker_that_was_never_there_is_left_out(
@@ -144,7 +144,7 @@ def test_a_worker_that_was_never_there_is_left_out(
     (found,) = server.sums
     assert found.present == (0, 1, 2, 3, 4, 6, 7)
     check_sum(found, deployment, tmp_path)
-    assert line.now == TIMING.deadline
+    assert line.now == DEADLINE
 
 
 def test_nobody_there_ends_in_bounded_time(server: Server, lines: list[str]) -> None:
@@ -152,8 +152,8 @@ def test_nobody_there_ends_in_bounded_time(server: Server, lines: list[str]) -> 
     drive(server, line, lines)
     assert server.failure
     assert not server.sums
-    assert line.now <= 100 * TIMING.deadline
-    assert line.sent <= 100 * TIMING.tries * WORKERS
+    assert line.now <= 100 * DEADLINE
+    assert line.sent <= 100 * TRIES * WORKERS
 
 
 def test_a_silence_of_all_is_not_for_ever(

@@ -19,12 +19,12 @@ from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.processes import Broker
 from airmixml.deploy.server import Server
-from airmixml.deploy.server_process import Timing, open_server, run_server
+from airmixml.deploy.server_process import open_server, run_server
 from airmixml.deploy.worker_process import drive_workers, open_workers
 
 pytestmark = NEEDS_BROKER
 
-TIMING = Timing(deadline=20.0, tries=20)
+DEADLINE = 20.0
 
 
 class Running:
@@ -54,7 +54,7 @@ class Running:
 
     def serve(self, watch: Callable[[Server], None] = lambda server: None) -> Server:
         server = open_server(self.folder, self.lines.append)
-        run_server(self.folder, server, self.lines.append, TIMING, lambda server, _messages: watch(server))
+        run_server(self.folder, server, self.lines.append, DEADLINE, lambda server, _messages: watch(server))
         for thread in self._threads:
             thread.join(LAST_RESORT)
         assert not self.problems

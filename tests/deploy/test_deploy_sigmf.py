@@ -13,7 +13,7 @@ from deploy_histories import analog_contract
 
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.sigmf_files import paths_of, read_recording, replayed, write_recording
-from airmixml.errors import DataError, ProtocolError
+from airmixml.errors import DataError, ProtocolError, RunFolderError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 
@@ -89,7 +89,7 @@ def test_a_broken_recording_gives_one_line(tmp_path: Path, spoil: Callable[[Path
 
 def test_a_place_that_cannot_be_written_gives_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(RunFolderError, match="cannot be written"):
         write_recording(tmp_path / "file" / "x", recording(1), "")
     assert paths_of(Path("a/b"))[0] == Path("a/b.sigmf-data")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from soapy_radio import SoapyRadio, Tuning
 
-from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON
+from airmixml.deploy.processes import SYSTEM_PYTHON
 from airmixml.errors import ProtocolError
 
 TUNING = Tuning(sample_rate=1e6, frequency_hz=868e6, gain_db=10.0, channel=0, antenna="A")

@@ -17,14 +17,13 @@ from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 import numpy as np
 import pytest
 from deploy_histories import WORKERS, keys, small_contract
-from one_process import carry
+from one_process import carry, new_ledger
 
 from airmixml.deploy.compiling import data_of
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Status
-from airmixml.deploy.spending import Spending
 from airmixml.deploy.trial import ROWS, deal_rows
 from airmixml.deploy.worker import Device
 from airmixml.explore.server import serving_status
@@ -53,18 +52,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def server() -> Server:
+def server(tmp_path: Path) -> Server:
     contract = small_contract()
-    return Server(contract, keys()[1], Journal(None, contract.run))
+    return Server(contract, keys()[1], Journal(tmp_path / "journal", contract.run))
 
 
-def devices(server: Server) -> dict[int, Device]:
-    contract, signing = server.contract, list(keys()[0].values())
+def devices(server: Server, folder: Path) -> dict[int, Device]:
+    contract, signing, ledger = server.contract, list(keys()[0].values()), new_ledger(server.contract, folder)
 
     def vector(kind: int, told: Any) -> Any:
         return np.zeros(contract.kinds[kind].numbers)
 
-    return {number: Device(number, contract, key, vector, Spending(contract)) for number, key in enumerate(signing)}
+    return {number: Device(number, contract, key, vector, ledger) for number, key in enumerate(signing)}
 
 
 def watching(clock: Clock, endpoint: Endpoint = SERVER, log: Callable[[str], None] = lambda line: None) -> Status:
@@ -72,9 +71,9 @@ def watching(clock: Clock, endpoint: Endpoint = SERVER, log: Callable[[str], Non
 
 
 def test_a_worker_is_silent_when_it_lets_a_deadline_pass_and_alive_when_it_is_heard(
-    server: Server, clock: Clock
+    server: Server, clock: Clock, tmp_path: Path
 ) -> None:
-    status, others = watching(clock), devices(server)
+    status, others = watching(clock), devices(server, tmp_path)
     hellos = [others[number].hello() for number in range(WORKERS)]
     status(server, hellos)
     assert status.plain["alive"] == WORKERS
@@ -93,15 +92,17 @@ def test_a_worker_is_silent_when_it_lets_a_deadline_pass_and_alive_when_it_is_he
     assert status.plain["alive"] == WORKERS
 
 
-def test_all_workers_behind_a_gateway_are_heard_by_one_of_them_and_counted(server: Server, clock: Clock) -> None:
+def test_all_workers_behind_a_gateway_are_heard_by_one_of_them_and_counted(
+    server: Server, clock: Clock, tmp_path: Path
+) -> None:
     status = watching(clock, Endpoint("server", "127.0.0.1", 4000, WORKERS, gateways=2))
-    status(server, [devices(server)[0].hello()])
+    status(server, [devices(server, tmp_path)[0].hello()])
     first, second = status.plain["endpoints"]
     assert (first["workers"], first["alive"], first["name"]) == (WORKERS // 2, WORKERS // 2, "gateway-0")
     assert (second["alive"], second["heard_seconds"]) == (0, None)
 
 
-def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock) -> None:
+def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock, tmp_path: Path) -> None:
     from airmixml.workers.payloads import Broadcast
 
     kind = server.contract.kinds[1]
@@ -119,7 +120,7 @@ def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock) -> N
     before = status.plain
     assert (before["rounds_done"], before["rounds_planned"], before["phase"]) == (0, 2, "announcing")
     assert before["spent"] == 0.0
-    carry(server, devices(server))
+    carry(server, devices(server, tmp_path))
     clock.now = 2.5
     status(server, [])
     after = status.plain

@@ -39,12 +39,12 @@ from c_worker import (
     order_of,
     reference_frame,
 )
+from one_process import new_ledger
 from provision import first_record, provisioned
 
 from airmixml import Scenario
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery
 from airmixml.errors import ProtocolError, ScenarioError
@@ -204,10 +204,10 @@ def with_table(blob: bytes, thresholds: int, table: SkellamTable) -> bytes:
     return content + sha256(content).digest()
 
 
-def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
+def test_message_is_that_of_a_python_device(library: ctypes.CDLL, tmp_path: Path) -> None:
     """All devices go through a round; firmware with the seeds of one sends that one's message, byte for byte."""
     contract = iris_contract(6)
-    transcripts = Transcripts(contract)
+    transcripts, ledger = Transcripts(contract), new_ledger(contract, tmp_path)
     entropies = [Entropy(place) for place in range(6)]
     rows, labels = np.full(4, 3.0, dtype=np.float32), contract.label_code.coded(np.array([2]))[0]
     worker = CWorker(library, provisioned(contract, "w2"), [first_record(contract, "w2")])
@@ -220,7 +220,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
             contract,
             bytes([place + 1]) * 32,
             lambda kind, told: payload.vectors(np.array([0]))[0],
-            Spending(contract),
+            ledger,
             transcripts,
             entropies[place],
         )
@@ -235,7 +235,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
     announced = pack_list(dict(enumerate(said(Type.ORDER, order.body))))
     revealed = pack_list(dict(enumerate(said(Type.ANNOUNCED, announced))))
     parcels = [unpack_parts(each) for each in said(Type.REVEALED, revealed)]
-    to_it = delivery(2, [(sender, each[2]) for sender, each in enumerate(parcels) if 2 in each])
+    to_it = delivery(2, {sender: each[2] for sender, each in enumerate(parcels) if 2 in each})
     (frame,) = devices[2].handle(Message(Type.DELIVERY, SERVER, contract.run, 0, 0, to_it).signed_with(SERVER_KEY))
     joined = transcripts.revealed(Name.of(order, 0), announced, revealed)
     mask_key, _, own, _, noise = entropies[2].given

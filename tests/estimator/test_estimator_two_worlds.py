@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from airmixml import AirMixClassifier, AirMixRegressor, streams
-from airmixml.estimator import joint_privacy
+from airmixml.estimator import spending
 from airmixml.privacy.gaussian import gaussian_mu
 
 Estimator = AirMixClassifier | AirMixRegressor
@@ -34,7 +34,7 @@ def one_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def first_fit_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count from zero: behind many fits of other tests, the mu^2 that one adds is lost in the rounding of the sum."""
-    monkeypatch.setattr(joint_privacy, "_PROCESS", joint_privacy.Together())
+    monkeypatch.setattr(spending, "PROTECTED_FITS", spending.Together())
 
 
 def squared_mu(model: Estimator) -> float:
@@ -114,7 +114,7 @@ def neighbours(kind: str) -> list[Estimator]:
     """Fit two data sets that differ in one patient, whose values lie far outside the bounds of all others."""
     models: list[Estimator] = []
     for patient, label in ((np.array([0.2, 0.3, 0.4]), 1), (np.array([1e9, -1e9, 1e-310]), 0)):
-        joint_privacy._PROCESS = joint_privacy.Together()  # undone by the fixture
+        spending.PROTECTED_FITS = spending.Together()  # undone by the fixture
         rows, labels = ROWS.copy(), CLASSES.copy()
         rows[17], labels[17] = patient, label
         worker = [f"w{row // 2}" for row in range(60)] if kind == "workers" else None

@@ -127,10 +127,8 @@ class LedgerFile:
         if not adversaries:
             raise LedgerError("adversaries: a ledger keeps a budget against at least one")
         facts: dict[str, Any] = {"adjacency": adjacency, "mode": mode}
-        if strict_names:
-            facts["strict_names"] = 1
-        if people is not None:
-            facts |= {"label": people.label, "count": people.count}
+        facts |= {"strict_names": 1} if strict_names else {}
+        facts |= {} if people is None else asdict(people)
         ledger = cls(path)
         create_file(ledger.path, lambda file: Rows(file).create(budget, adversaries, **facts))
         return ledger
@@ -281,7 +279,7 @@ class LedgerFile:
         """Note whose losses these are; refuse other people's. Return whether names must not look alike."""
         facts = rows.facts()
         if facts["people"] is None:
-            rows.set_facts(label=people.label, count=people.count)
+            rows.set_facts(**asdict(people))
         elif facts["people"] != people:
             raise LedgerError(
                 f"{self.path}: is about {facts['people']}; this is about {people}: use another ledger, since losses of "

@@ -90,16 +90,11 @@ class Rows:
 
     def facts(self) -> dict[str, Any]:
         """Return mode, adjacency, people (None where the first run will say), and budgets."""
-        facts = {row["name"]: row["value"] for row in self._file.execute("SELECT * FROM facts")}
-        people = People(label=facts["label"], count=facts["count"]) if "label" in facts else None
-        return {
-            "mode": facts["mode"],
-            "adjacency": facts["adjacency"],
-            "created_at": facts["created_at"],
-            "strict_names": bool(facts.get("strict_names")),
-            "people": people,
-            "budgets": self.budgets(),
-        }
+        facts: dict[str, Any] = dict(self._file.execute("SELECT * FROM facts").fetchall())
+        label, count = facts.pop("label", None), facts.pop("count", 0)
+        people = None if label is None else People(label=label, count=count)
+        strict = bool(facts.get("strict_names"))
+        return {**facts, "strict_names": strict, "people": people, "budgets": self.budgets()}
 
     @property
     def workers(self) -> int:
@@ -114,12 +109,9 @@ class Rows:
 
     def entry_with(self, key: str) -> tuple[int, str] | None:
         """Return number and state of the entry of repeatable work that is spent, or else reserved; None if none is."""
-        for state in (SPENT, RESERVED) if key else ():
-            query = "SELECT number FROM entries WHERE state = ? AND key = ?"
-            found = self._file.execute(query, (state, key)).fetchone()
-            if found is not None:
-                return int(found["number"]), state
-        return None
+        query = "SELECT number, state FROM entries WHERE state IN (?, ?) AND key = ? ORDER BY state DESC"
+        found = self._file.execute(query, (SPENT, RESERVED, key)).fetchone()
+        return None if found is None else (int(found["number"]), found["state"])
 
     def texts_of(self, number: int) -> tuple[str, str, str]:
         """Return state, key and reason of an entry; nothing where there is none."""

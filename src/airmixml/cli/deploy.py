@@ -95,9 +95,8 @@ def up_command(
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     from airmixml.deploy.endpoint import SERVER_NAME
-    from airmixml.deploy.lanes import draw_lanes
     from airmixml.deploy.processes import find_mosquitto
-    from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows
+    from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows, draw_lanes
     from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
 
     find_mosquitto()
@@ -245,9 +244,8 @@ def server_command(
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
-    from airmixml.deploy.learning import Teacher
     from airmixml.deploy.processes import Broker
-    from airmixml.deploy.server_process import Status, Timing, open_server, run_server
+    from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
     from airmixml.errors import ProtocolError
     from airmixml.explore.server import serving_status
@@ -276,7 +274,7 @@ def server_command(
             server = open_server(folder, log, teacher.tell)
             watch = Status(Endpoint.read(own), deadline, teacher.score, log)
             with serving_status(lambda: watch.plain, announce) if status else nullcontext():
-                run_server(folder, server, log, Timing(deadline=deadline), watch)
+                run_server(folder, server, log, deadline, watch)
         sums, scores, failure = server.sums, watch.scores, server.failure
         spent = contract.share(max(server.spent.values()))
     if failure and not sums:
@@ -335,9 +333,8 @@ def air_command(
     runtime: Annotated[str, Option(help="What adds up frames: adder (NumPy) or gnuradio.")] = "adder",
 ) -> None:
     """Emulate the air of a deployment: add up complex baseband of its workers over ZeroMQ, until their run is over."""
-    from airmixml.deploy.air import Adder, MakeRuntime
-    from airmixml.deploy.air_link import run_air
-    from airmixml.deploy.gnuradio_air import GnuRadio
+    from airmixml.deploy.air_link import Adder, MakeRuntime, run_air
+    from airmixml.deploy.processes import GnuRadio
 
     runtimes: dict[str, MakeRuntime] = {"adder": Adder, "gnuradio": GnuRadio}
     run_air(folder, runtimes[Choice(tuple(runtimes)).check("--runtime", runtime)], echo)

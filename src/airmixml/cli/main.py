@@ -31,7 +31,7 @@ STARTED = time.monotonic()  # of the command, before anything else is imported
 FOLDER = "deployment"
 PATIENCE_SECONDS = 600.0
 _LONGEST_LINE = 1000
-_OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
+_EXTRAS = {"cryptography": "deploy", "paho": "deploy", "zmq": "deploy", "starlette": "explore", "uvicorn": "explore"}
 _NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
 # What takes the place of options that earlier versions had.
 _INSTEAD = {
@@ -126,8 +126,8 @@ def _lacking(problem: Exception) -> str:
     command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
     if missing == "torch":
         return needs_torch(command)
-    if missing in _OF_DEPLOYMENTS:
-        return f"{command} needs the package {missing}; pip install 'airmixml[deploy]'"
+    if missing in _EXTRAS:
+        return f"{command} needs the package {missing}; pip install 'airmixml[{_EXTRAS[missing]}]'"
     return _NO_MEMORY if is_out_of_memory(problem) else ""
 
 
@@ -162,8 +162,8 @@ def answer_light(arguments: Sequence[str]) -> int | None:
 
     try:
         run_light(given.pop("--data"), given.pop("--id"), **{name[2:]: value for name, value in given.items()})
-    except AirMixError as problem:
-        return _fail(str(problem))
+    except (AirMixError, ModuleNotFoundError) as problem:
+        return _fail(_lacking(problem) or str(problem))
     return 0
 
 

@@ -1,44 +1,42 @@
-"""An emulated air: takes complex baseband of the workers of a slot, adds it up, and names who is in the sum.
+"""Analog frames: a worker's vector as complex baseband, and the way back from a received sum to the mean of vectors.
 
-The server opens a slot with the workers that may send, and closes it. Each sends one signed SAMPLES message: its
-signature under the FRAME message that tells the server the digest of its samples, then these, as little-endian
-complex64. When all have come or the server closes the slot, the sum goes to the server with what proves who is in it;
-absent workers are silent. A frame that comes later never enters, nor does a second one of the same worker.
-``EmulatedAir`` does no I/O; ``air_link`` runs one on ZeroMQ sockets. The hub hears every frame by itself, which no
-antenna does: the receiver's noise hides nobody here.
+A number of a vector is one complex sample, in phase: sqrt(beta) q v_j and the worker's own noise, in the square root of
+watts as received, as if each had made up for its channel. Samples lie on a grid, as a converter's do, that is coarse
+enough for float32 to add up all workers of a slot without rounding, in any order: whatever adds them up, the sum is
+exact.
+
+Samples travel to an air, which adds them up (``air_link``). Of them a worker tells the server the digest alone, and its
+own noise hides it from all who hear the frame by itself, as the air does.
 """
 
+import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.deploy.wire import (
-    AIR,
-    LARGEST_BODY,
-    RUN_OVER,
-    SERVER,
-    SIGNATURE_BYTES,
-    Message,
-    Type,
-    pack_list,
-    unpack_list,
-    unpacked,
-)
+from airmixml.arrays import Doubles
+from airmixml.deploy.frames import Sender
+from airmixml.deploy.wire import LARGEST_BODY, SIGNATURE_BYTES, Message, Reader, Type, pack_list, pack_names
 from airmixml.errors import ProtocolError
+from airmixml.masks.expansion import standard_normals
+
+if TYPE_CHECKING:
+    from airmixml.masks.rules import Rules
 
 Samples = NDArray[np.complex64]
 
 MOST_WORKERS: Final = 4096
 """Of a slot: float32 adds up so many frames on a grid of 12 bits without rounding."""
 
+_EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sign; half of them are to spare
+_DEVIATIONS: Final = 9.0  # that noise never exceeds: ``standard_normals`` end at 8.57
 _SAMPLE_BYTES: Final = 8
 _OPENING: Final = struct.Struct(">II")
-_COUNT: Final = struct.Struct(">I")
-_IDENTITY_BYTES: Final = 8
 _DIGEST_BYTES: Final = 32
 _PROOF_BYTES: Final = _DIGEST_BYTES + SIGNATURE_BYTES
 
@@ -55,15 +53,14 @@ class Opening(NamedTuple):
 
     def packed(self) -> bytes:
         """Return the body of the message."""
-        return _OPENING.pack(self.samples, self.waits) + pack_list(dict.fromkeys(self.workers, b""))
+        return _OPENING.pack(self.samples, self.waits) + pack_names(self.workers)
 
     @classmethod
     def of(cls, body: bytes) -> "Opening":
         """Return the opening of a body; refuse one that is none."""
-        if len(body) < _OPENING.size:
-            raise ProtocolError(f"opening of {len(body)} bytes is cut off; must have {_OPENING.size} and a list")
-        samples, waits = _OPENING.unpack_from(body)
-        workers = tuple(unpack_list(body[_OPENING.size :], 0))
+        reader = Reader(body)
+        (samples, waits), workers = reader.numbers(_OPENING), tuple(reader.entries(0))
+        reader.end()
         if not workers or waits > 1 or not 0 < samples * _SAMPLE_BYTES <= LARGEST_BODY:
             raise ProtocolError(
                 f"opening of {len(workers)} workers with {samples} samples: must name at least one worker and 1 to "
@@ -86,10 +83,9 @@ class SumOnAir(NamedTuple):
     @classmethod
     def of(cls, body: bytes) -> "SumOnAir":
         """Return the sum of a body; refuse what is none."""
-        count = int(_COUNT.unpack_from(body)[0]) if len(body) >= _COUNT.size else 0
-        end = _COUNT.size + count * (_IDENTITY_BYTES + _PROOF_BYTES)
-        proofs = unpack_list(body[:end], _PROOF_BYTES)
-        return cls(tuple(proofs), as_samples(body[end:]), tuple(proofs.values()))
+        reader = Reader(body)
+        proofs = reader.entries(_PROOF_BYTES)
+        return cls(tuple(proofs), as_samples(reader.take(reader.left)), tuple(proofs.values()))
 
     def acknowledgements(self, of: Message) -> dict[int, Message]:
         """Return the FRAME message that each worker in the sum signed; whether it did is left to the caller."""
@@ -120,167 +116,73 @@ def as_samples(content: bytes) -> Samples:
     return found
 
 
-class Runtime(Protocol):
-    """What adds up the frames of one slot after the other."""
+@dataclass(frozen=True, kw_only=True)
+class AnalogKind:
+    """How one kind of vectors becomes samples, what a frame costs, and how many a worker sends at most."""
 
-    def begin(self, samples: int, seats: int) -> None:
-        """Start a slot of so many samples and so many workers; frames of the last one are forgotten."""
+    on_air: ClassVar[bool] = True
 
-    def add(self, seat: int, frame: Samples) -> None:
-        """Take the frame of the worker on a seat, each at most once."""
+    sends: str  # moments or gradients
+    cost: int
+    releases: int
+    numbers: int
+    norm: float  # that no vector exceeds
+    watts: float  # beta q^2 that a worker is received with at most: its privacy rests on it
+    workers: int  # of a slot at most
+    own_watts: float = 0.0  # variance of a worker's own noise on a number, as received
+    receiver_watts: float = 0.0  # noise power per complex sample of the receiver, behind which nobody hides
 
-    def finish(self) -> Samples:
-        """Return the sum, in which seats without a frame are silent."""
+    def __post_init__(self) -> None:
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise ProtocolError(
+                f"slot of {self.workers:,} workers: must be 1 to {MOST_WORKERS:,} for complex baseband: float32 adds "
+                'up no more without rounding; use privacy.arithmetic = "integers"'
+            )
 
-    def close(self) -> None:
-        """End what it has started."""
+    @property
+    def step(self) -> float:
+        """The grid, a power of two."""
+        reach = math.sqrt(self.watts) * self.norm + _DEVIATIONS * math.sqrt(self.own_watts)
+        return float(2.0 ** (math.ceil(math.log2(reach)) - self._bits))
 
+    @property
+    def loudest(self) -> float:
+        """The largest sample that an air adds up."""
+        return self.step * (1 << self._bits)
 
-class Adder:
-    """Adds up in NumPy."""
+    @property
+    def _bits(self) -> int:
+        return _EXACT_BITS - math.ceil(math.log2(self.workers))
 
-    def __init__(self, inputs: int = MOST_WORKERS) -> None:
-        self._total = np.zeros(0, dtype=np.complex128)
+    def samples(self, vector: NDArray[np.floating], seed: bytes, slot: int = 0) -> Samples:
+        """Return the frame of a vector (numbers), which is shortened where it exceeds the norm that was agreed on.
 
-    def begin(self, samples: int, seats: int) -> None:
-        self._total = np.zeros(samples, dtype=np.complex128)
+        ``seed`` are 32 new bytes from the operating system, for the worker's noise of this slot alone.
+        """
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        total = math.sqrt(self.watts) * vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))
+        if self.own_watts:
+            total += math.sqrt(self.own_watts) * standard_normals(seed, slot, 0, self.numbers)
+        most = float(1 << self._bits)
+        return (np.clip(np.rint(total / self.step), -most, most) * self.step).astype(np.complex64)
 
-    def add(self, seat: int, frame: Samples) -> None:
-        self._total += frame
+    def mean(self, total: SumOnAir) -> tuple[Doubles, float]:
+        """Return the mean of the vectors of the workers in a sum, and the variance of noise and rounding in it."""
+        count = len(total.present)
+        divisor = count * math.sqrt(self.watts)
+        of_each = self.own_watts + self.step**2 / 12.0  # and of rounding to the grid
+        variance = (self.receiver_watts / 2.0 + count * of_each) / divisor**2
+        return total.samples.real.astype(np.float64) / divisor, variance
 
-    def finish(self) -> Samples:
-        return self._total.astype(np.complex64)
-
-    def close(self) -> None:
-        """Nothing was started."""
-
-
-MakeRuntime = Callable[[int], Runtime]
-"""Starts what adds up the frames of so many workers."""
-
-
-class EmulatedAir:
-    """The hub of one run.
-
-    Args:
-        run: its name, 32 bytes.
-        directory: the verifying key of each worker.
-        server_key: that of the server.
-        signing_key: the air's own.
-        runtime: what adds up.
-        loudest: sample that a frame of so many samples may have, see ``baseband.loudest_samples``; others are none of
-            the run.
-        noise_watts: power of the receiver's noise per complex sample, behind which nobody hides.
-    """
-
-    def __init__(
-        self,
-        run: bytes,
-        directory: Mapping[int, bytes],
-        server_key: bytes,
-        signing_key: bytes,
-        runtime: Runtime,
-        loudest: Mapping[int, float],
-        noise_watts: float = 0.0,
-    ) -> None:
-        self._run, self._signing_key, self._runtime = run, signing_key, runtime
-        self._loudest, self._noise_watts, self._random = loudest, noise_watts, np.random.default_rng()
-        self.is_over = False
-        self._keys = {**directory, SERVER: server_key}
-        self._name = (-1, 0)  # of the last slot that was opened: round, attempt
-        self._opening: Opening | None = None  # of the slot that is open
-        self._awaited: set[int] = set()  # workers without whom the slot is not full
-        self._present: dict[int, bytes] = {}  # the proof of each frame in the sum
-        self._said = Opening(0, 0, ()), Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
-
-    def handle(self, content: bytes) -> list[Message]:
-        """Take a message; return the sum if it was the last that was missing. Refused messages change nothing."""
-        message = unpacked(content)
-        ends = message.type is Type.OVER and message.sender == SERVER
-        if not (ends or message.type is Type.SAMPLES) or message.run != self._run:
-            raise ProtocolError(f"{message.type.name} of another run or kind is dropped")
-        key = self._keys.get(message.sender)
-        if key is None or not message.is_signed_by(key):
-            raise ProtocolError(f"SAMPLES of worker {message.sender}: not signed by a member of the run; dropped")
-        if ends:
-            self.is_over |= message.round == RUN_OVER
-            return []
-        if message.sender == SERVER:
-            return self._opened(message)
-        self._add(message)
-        return self._sum_of_all()
-
-    def hello(self) -> Message:
-        """Return what it says when it starts: that it knows of no slot, so that all that is open is sent again."""
-        return Message(Type.HELLO, AIR, self._run).signed_with(self._signing_key)
-
-    def expire(self) -> list[Message]:
-        """Close the slot that is open, and return the sum of those that have sent."""
-        if self._opening is None:
-            return []
-        self._opening = None
-        present = tuple(sorted(self._present))
-        samples = self._runtime.finish()
-        if self._noise_watts:
-            parts = self._random.standard_normal((2, len(samples)))
-            noise = np.sqrt(self._noise_watts / 2.0) * (parts[0] + 1j * parts[1])
-            samples = (samples.astype(np.complex128) + noise).astype(np.complex64)
-        total = SumOnAir(present, samples, tuple(self._present[each] for each in present))
-        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
-        self._said = self._said[0], said
-        return [said]
-
-    def _opened(self, message: Message) -> list[Message]:
-        name, opening = (message.round, message.attempt), Opening.of(message.body)
-        first, said = self._said
-        if name == self._name and opening.samples == first.samples and set(opening.workers) <= set(first.workers):
-            if self._opening is None:  # asked again
-                return [said]
-            self._awaited = set(opening.workers) if opening.waits else set()
-            return self._sum_of_all()
-        if name <= self._name:
-            raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
-        if not opening.waits:  # it waited for an air that was started again, and has no frame
-            raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: is not open and cannot be closed; open it first")
-        unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
-        if unknown or opening.samples not in self._loudest:
-            raise ProtocolError("opening names a worker or a number of samples that is none of the run")
-        self._runtime.begin(opening.samples, len(opening.workers))
-        self._name, self._opening, self._present, self._said = name, opening, {}, (opening, said)
-        self._awaited = set(opening.workers)
+    def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
+        """Return none: such frames have no masks."""
         return []
 
-    def _sum_of_all(self) -> list[Message]:
-        """Return the sum if nobody is missing."""
-        return self.expire() if self._awaited <= self._present.keys() else []
+    def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
+        """Return the digest of the samples, for the server, and the samples."""
+        return frame_messages(as_bytes(self.samples(vector, by.seed, by.slot)), by.say)
 
-    def _add(self, message: Message) -> None:
-        name, opening, sender = (message.round, message.attempt), self._opening, message.sender
-        if name > self._name:  # it is asked for again
-            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: overtook its opening")
-        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
-        proof = sha256(frame).digest() + signed
-        if name == self._name and self._present.get(sender) == proof:
-            return  # sent again
-        if name < self._name or opening is None:
-            raise ProtocolError(
-                f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
-            )
-        if sender in self._present:
-            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
-        if sender not in opening.workers:
-            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: the slot was opened without it")
-        samples = as_samples(frame)
-        if len(samples) != opening.samples:
-            raise ProtocolError(f"frame of worker {sender} has {len(samples)} samples and must have {opening.samples}")
-        (said,) = SumOnAir((sender,), samples, (proof,)).acknowledgements(message).values()
-        if not said.is_signed_by(self._keys[sender]):
-            raise ProtocolError(f"frame of worker {sender} is not signed for the server, which would not take the sum")
-        loudest, most = float(np.abs(samples).max()), self._loudest[opening.samples]
-        if loudest > most:  # it would swallow the others
-            raise ProtocolError(
-                f"frame of worker {sender} for slot {name[0]}: has a sample of {loudest:.6g}, and may have {most:.6g} "
-                "at most; it stays out"
-            )
-        self._runtime.add(opening.workers.index(sender), samples)
-        self._present[sender] = proof
+    def check(self, body: bytes) -> None:
+        """Refuse what is no digest."""
+        if len(body) != sha256().digest_size:
+            raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")

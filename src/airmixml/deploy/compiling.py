@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.data import Bounded, DataSet
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ProtocolError, ScenarioError

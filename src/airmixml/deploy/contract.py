@@ -23,7 +23,6 @@ from airmixml.data.dataset import Column
 from airmixml.data.labels import Centred, DeclaredClasses
 from airmixml.data.own_file import read_rows
 from airmixml.deploy.frames import FrameKind
-from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
 from airmixml.files import read_regular
 from airmixml.masks.rules import Rules
@@ -34,7 +33,7 @@ from airmixml.workers.encoding import RowEncoder, within_declared
 from airmixml.workers.signal import Holdings, Payload, payload_of
 
 if TYPE_CHECKING:
-    from airmixml.deploy.baseband import AnalogKind
+    from airmixml.deploy.air import AnalogKind
     from airmixml.scenario import Scenario  # a worker needs one table of it alone
 
 PROTOCOL: Final = "airmixml-deploy/1"
@@ -111,11 +110,6 @@ class Contract:
         """The verifying key of each worker."""
         return {identity: bytes.fromhex(each.verifying_key) for identity, each in enumerate(self.members)}
 
-    @cached_property
-    def speakers(self) -> dict[int, bytes]:
-        """The verifying key of each that a server listens to: the workers, and the air where there is one."""
-        return {**self.directory, **({AIR: bytes.fromhex(self.air_key)} if self.air_key else {})}
-
     @property
     def on_air(self) -> bool:
         """Whether an air adds up frames."""
@@ -179,20 +173,11 @@ class Contract:
     @cached_property
     def encoder(self) -> RowEncoder:
         """What makes features of raw rows."""
-        rows = dict(self.rows)
-        bounds = {
-            name: None if rows[name] is None else np.array(rows[name], dtype=np.float64) for name in ("lower", "upper")
-        }
-        shape = rows["image_shape"]
-        row_format = RowFormat(
-            width=rows["width"],
-            feature_names=tuple(rows["feature_names"]),
-            image_shape=None if shape is None else tuple(shape),
-            columns=tuple(Column(**each) for each in rows["columns"]),
-            decimal=rows["decimal"],
-            **bounds,
-        )
-        return RowEncoder(workers=self.workers, seed=self._tables["seed"], row_format=row_format)
+        rows, shape = dict(self.rows), self.rows["image_shape"]
+        rows |= {name: rows[name] and np.array(rows[name], dtype=np.float64) for name in ("lower", "upper")}
+        rows |= {"feature_names": tuple(rows["feature_names"]), "image_shape": shape and tuple(shape)}
+        rows["columns"] = tuple(Column(**each) for each in rows["columns"])
+        return RowEncoder(workers=self.workers, seed=self._tables["seed"], row_format=RowFormat(**rows))
 
     @property
     def label_code(self) -> LabelCode:
@@ -229,6 +214,6 @@ class Contract:
 def _kind_of(plain: Mapping[str, Any]) -> "FrameKind | AnalogKind":
     if "own_watts" not in plain:
         return FrameKind(**plain)
-    from airmixml.deploy.baseband import AnalogKind  # here: a worker of integers has no room for it
+    from airmixml.deploy.air import AnalogKind  # here: a worker of integers has no room for it
 
     return AnalogKind(**plain)

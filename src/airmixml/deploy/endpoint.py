@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES, Clock
+from airmixml.deploy.wire import LARGEST_MESSAGE, Clock
 from airmixml.errors import AirMixError
-from airmixml.files import read_regular
+from airmixml.files import from_plain, read_regular
 from airmixml.masks.keys import verifying_key
 from airmixml.wording import reason, shown
 
@@ -36,7 +36,7 @@ ENDPOINTS: Final = ("devices", "gateways")
 UP: Final = "up"
 DOWN: Final = "down"
 ALL: Final = "all"
-LARGEST_PAYLOAD: Final = 4 + HEADER.size + LARGEST_BODY + SIGNATURE_BYTES  # a batch of the largest message
+LARGEST_PAYLOAD: Final = 4 + LARGEST_MESSAGE  # a batch of one
 LEDGER: Final = "ledger"
 COPY_AGAIN: Final = (
     f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"
@@ -102,22 +102,13 @@ class Endpoint:
         path = folder / DESCRIPTION
         content = read_file(path)
         try:
-            found = Endpoint(**json.loads(content))
-            if not found._is_sound:
+            found: Endpoint = from_plain(Endpoint, json.loads(content))
+            counts = 0 < found.port < 1 << 16, 0 < found.workers <= MOST_WORKERS, 0 <= found.gateways <= found.workers
+            if not all(counts) or found.name not in {SERVER_NAME, AIR_NAME, *found.names}:
                 raise ValueError(content)
-        except (ValueError, TypeError):
+        except ValueError:
             raise DeployError(f"{path}: is not the description of an endpoint; {COPY_AGAIN}") from None
         return found
-
-    @property
-    def _is_sound(self) -> bool:
-        counts, texts = (self.port, self.workers, self.gateways), (self.name, self.host, self.frames, self.sums)
-        return (
-            all(isinstance(each, int) for each in counts)
-            and all(isinstance(each, str) for each in texts)
-            and (0 < self.port < 1 << 16 and 0 < self.workers <= MOST_WORKERS and 0 <= self.gateways <= self.workers)
-            and (self.name in (SERVER_NAME, AIR_NAME) or self.name in self._places)
-        )
 
 
 def _numbered(kind: str, count: int) -> list[str]:

@@ -49,7 +49,6 @@ class FrameKind(IntegerCode):
     """How a worker's vector becomes the integers of a frame, what that costs, and how many it sends at most."""
 
     on_air: ClassVar[bool] = False  # whether an air adds them up; if not, the server does, and removes their masks
-    rounds: ClassVar[str] = "airmixml.deploy.rounds:MaskedAttempt"  # the server's side, which no worker loads
 
     sends: str  # moments or gradients
     variance: float  # of a worker's Skellam noise, in squared steps

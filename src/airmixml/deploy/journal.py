@@ -33,21 +33,19 @@ class Journal:
     """An append-only file of records, the first of which names the run, held by one process.
 
     Where it ``goes_on`` that record must be there; ``mend`` says what to do with a damaged file. After a failed write
-    it takes nothing more: what it holds is unknown. Without a path it keeps nothing, for simulations.
+    it takes nothing more: what it holds is unknown.
     """
 
     def __init__(
         self,
-        path: Path | None,
+        path: Path,
         run: bytes,
         *,
         goes_on: bool = False,
         mend: str = "start the run again in another folder",
     ) -> None:
-        self._path, self._mend, self._last, self._file = path, mend, bytes(_DIGEST_BYTES), -1
+        self._path, self._mend, self._last = path, mend, bytes(_DIGEST_BYTES)
         self._found: list[Record] = []
-        if path is None:
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -103,8 +101,6 @@ class Journal:
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return when they are on the disk."""
         content = b"".join([self._packed(kind + body) for kind, body in records])
-        if self._path is None:
-            return
         if self._file < 0:
             raise ProtocolError(f"{self._path}: is closed; start again")
         try:

@@ -6,12 +6,19 @@ confirmed all the same, when it is killed: who needs an answer sends again. Mess
 
 import ssl
 import struct
+import sys
 import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
+
+from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
@@ -29,15 +36,6 @@ from airmixml.deploy.endpoint import (
 from airmixml.deploy.wire import HEADER, Log, Transport, batches, unbatched
 from airmixml.errors import ProtocolError
 from airmixml.wording import reason, shown_name
-
-try:
-    from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
-    from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-    from paho.mqtt.packettypes import PacketTypes
-    from paho.mqtt.properties import Properties
-    from paho.mqtt.subscribeoptions import SubscribeOptions
-except ImportError:
-    raise DeployError("deploy: needs the package paho-mqtt; pip install 'airmixml[deploy]'") from None
 
 PATIENCE_SECONDS: Final = 30.0
 _FIRST_WAIT_SECONDS: Final = 0.1
@@ -71,23 +69,33 @@ class MqttTransport:
         self._client.max_inflight_messages_set(_MOST_IN_FLIGHT)
         self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)  # type: ignore[arg-type]
         self._client.on_connect = self._on_connect
+        self._client.on_connect_fail = self._on_connect_fail
         self._client.on_subscribe = self._on_subscribe
         self._client.on_disconnect = self._on_disconnect
         self._client.on_publish = self._on_publish
         self._client.on_message = self._on_message
-        self._connect()
+        settings = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        settings.SessionExpiryInterval = _SESSION_SECONDS
+        settings.ReceiveMaximum = _MOST_IN_FLIGHT
+        settings.MaximumPacketSize = LARGEST_PAYLOAD + 1024
+        self._client.connect_async(
+            endpoint.host, endpoint.port, _KEEPALIVE_SECONDS, clean_start=False, properties=settings
+        )
+        self._client.loop_start()  # which tries again until it is connected
+        if not self._ready.wait(max(patience, 1.0)) or self._fatal:
+            self._client.disconnect()
+            self._client.loop_stop()
+            raise self._away()
 
     def send(self, message: bytes, to: int | None = None) -> None:
         if len(message) + 4 > LARGEST_PAYLOAD:
             raise DeployError(f"message of {len(message)} bytes is too long; the broker takes {LARGEST_PAYLOAD - 4}")
-        waiting = self._waiting[self._topic(to)]
+        topic = f"{UP}/{self._endpoint.name}"
+        if self._endpoint.name == SERVER_NAME:
+            topic = ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
+        waiting = self._waiting[topic]
         if not (waiting and waiting[-1] is message):  # for several workers behind one gateway
             waiting.append(message)
-
-    def _topic(self, to: int | None) -> str:
-        if self._endpoint.name != SERVER_NAME:
-            return f"{UP}/{self._endpoint.name}"
-        return ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
 
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""
@@ -114,35 +122,6 @@ class MqttTransport:
         for topic, messages in waiting.items():
             for batch in batches(messages):
                 self._last = self._client.publish(f"{self._run}/{topic}", batch, qos=1)
-
-    def _connect(self) -> None:
-        settings = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        settings.SessionExpiryInterval = _SESSION_SECONDS
-        settings.ReceiveMaximum = _MOST_IN_FLIGHT
-        settings.MaximumPacketSize = LARGEST_PAYLOAD + 1024
-        end, wait = self._lost + self._patience, _FIRST_WAIT_SECONDS
-        while True:  # the client tries again by itself only after the first connection
-            try:
-                self._client.connect(
-                    self._endpoint.host, self._endpoint.port, _KEEPALIVE_SECONDS, clean_start=False, properties=settings
-                )
-                break
-            except ssl.SSLCertVerificationError as problem:
-                raise DeployError(
-                    f"{self._address}: its certificate is not of this deployment ({problem.verify_message}); compare "
-                    "ca.crt at both ends"
-                ) from None
-            except OSError as problem:
-                self._problem = reason(problem)
-            if time.monotonic() > end:
-                raise self._away()
-            time.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
-        self._client.loop_start()
-        if not self._ready.wait(max(end - time.monotonic(), 1.0)) or self._fatal:
-            self._client.disconnect()
-            self._client.loop_stop()
-            raise self._away()
 
     def _check(self) -> None:
         if self._fatal or (not self._ready.is_set() and time.monotonic() - self._lost > self._patience):
@@ -188,6 +167,15 @@ class MqttTransport:
         own = self._endpoint.name
         topics = [f"{UP}/+"] if own == SERVER_NAME else [f"{DOWN}/{own}", ALL]
         client.subscribe([(f"{self._run}/{topic}", SubscribeOptions(qos=1)) for topic in topics])
+
+    def _on_connect_fail(self, _client: Client, _data: Any) -> None:
+        problem = sys.exception()
+        assert isinstance(problem, OSError)
+        self._problem = reason(problem)
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            why = f"its certificate is not of this deployment ({problem.verify_message})"
+            self._fatal = f"{why}; compare ca.crt at both ends"
+            self._ready.set()
 
     def _on_subscribe(self, _client: Client, _data: Any, _mid: int, codes: list[Any], _properties: Any) -> None:
         refused = [str(code) for code in codes if code.is_failure]

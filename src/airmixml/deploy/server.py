@@ -9,14 +9,13 @@ stops after frames has another number if it is tried again: what workers have sp
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from pkgutil import resolve_name
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from airmixml.deploy.attempts import Attempt, Letter, Sum
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
-from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
+from airmixml.deploy.rounds import Attempt, AttemptOnAir, MaskedAttempt, Sum
+from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Order, Transcripts
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
@@ -47,6 +46,7 @@ class Server:
     ) -> None:
         self.contract, self.signing_key, self._journal = contract, signing_key, journal
         self._tell, self.note = tell, note
+        self._keys = contract.directory | ({AIR: bytes.fromhex(contract.air_key)} if contract.air_key else {})
         self.transcripts = Transcripts(contract)
         self.keys = KeyPair.generate()  # to try others' keys with
         self.sums: list[Sum] = []
@@ -55,15 +55,18 @@ class Server:
         self.silent: set[int] = set()  # workers that the next attempt goes without
         self.left_out: set[int] = set()  # for the rest of the run
         self._left = list(contract.schedule)  # kinds of the rounds to come
-        self._sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
+        self.sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
         self._now: Attempt | None = None
         self._replaying = True
-        self._letters: list[Letter] = []
+        self.letters: list[Letter] = []  # to send when the work is done
         self._farewell: list[Letter] = []
         self._begin(0, 0)
-        self._replay(journal.records())
-
-    # What a driver uses.
+        for record in journal.records():  # an order that was given stays as it was given
+            self._follow(*record)
+        self._replaying = False
+        if self._now is not None and not self._now.order:
+            self._order(self._now)
+        self.letters = []  # ``asking`` has what is asked now
 
     @property
     def is_over(self) -> bool:
@@ -100,17 +103,13 @@ class Server:
             except ProtocolError as problem:
                 self.note(str(problem))
         if accepted:
-            self._journal.append((MESSAGE, each.packed()) for each in accepted)
-        for message in accepted:
-            self._take(message)
+            self._keep([(MESSAGE, each.packed()) for each in accepted])
         return self._collected()
 
     def expire(self) -> list[Letter]:
         """Take the deadline of the phase as passed and return what follows from it."""
-        if self._now is None:
-            return []
-        self._journal.append([(EXPIRED, b"")])
-        self._now.expire()
+        if self._now is not None:
+            self._keep([(EXPIRED, b"")])
         return self._collected()
 
     def close(self) -> None:
@@ -118,30 +117,26 @@ class Server:
         self._journal.close()
 
     def _collected(self) -> list[Letter]:
-        letters, self._letters = self._letters, []
+        letters, self.letters = self.letters, []
         return letters
 
-    def _replay(self, records: Iterable[Record]) -> None:
-        """Go through what the journal holds; an order that was given stays as it was given."""
-        for kind, body in records:
-            if kind == MESSAGE:
-                self._take(unpacked(body))
-                continue
-            assert self._now is not None
-            if kind == ORDERED:
-                self._now.start(body)
-            else:
-                self._now.expire()
-        self._replaying = False
-        if self._now is not None and not self._now.order:
-            self._order(self._now)
-        self._letters = []  # ``asking`` has what is asked now
+    def _keep(self, records: Sequence[Record]) -> None:
+        """Write records to the journal, and do what follows from them."""
+        self._journal.append(records)
+        for record in records:
+            self._follow(*record)
 
-    # What a message is worth.
+    def _follow(self, kind: bytes, body: bytes) -> None:
+        if kind == MESSAGE:
+            self._take(unpacked(body))
+        elif self._now is not None and kind == ORDERED:
+            self._now.start(body)
+        elif self._now is not None:
+            self._now.expire()
 
     def _check(self, message: Message) -> None:
         """Refuse a message that is not accepted."""
-        now, key = self._now, self.contract.speakers.get(message.sender)
+        now, key = self._now, self._keys.get(message.sender)
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
             raise ProtocolError(f"{what} is of another run or worker")
@@ -161,21 +156,6 @@ class Server:
                 now.air_started()
         elif now.is_mine(message):  # none of the same batch has ended the attempt
             now.take(message)
-
-    # What attempts use.
-
-    def said(self, kind: Type, now: Attempt, body: bytes) -> Message:
-        """Return a signed message of an attempt."""
-        return Message(kind, SERVER, self.contract.run, now.number, now.attempt, body).signed_with(self.signing_key)
-
-    def post(self, letters: Iterable[Letter]) -> None:
-        """Send letters when the work is done."""
-        self._letters += letters
-
-    def count(self, worker: int, kind: int) -> None:
-        """Note that a worker has sent a frame."""
-        self.spent[worker] += self.contract.kinds[kind].cost
-        self._sent[worker, kind] += 1
 
     def done(self, now: Attempt, found: Sum) -> None:
         """Keep the sum of a round, and begin the next."""
@@ -200,7 +180,7 @@ class Server:
         if culprits:
             self.note(f"left out from now on, since several workers name them: {sorted(culprits)}")
             self.left_out |= culprits
-        sent = max((self._sent[each, now.place] for each in now.frames), default=0)
+        sent = max((self.sent[each, now.place] for each in now.frames), default=0)
         if sent >= now.kind.releases and now.kind.sends == "gradients":
             self._left.pop(0)  # a step less
         elif sent >= now.kind.releases:
@@ -213,8 +193,6 @@ class Server:
         self.failure = why
         self.note(why)
         self._now = None
-
-    # Rounds.
 
     def _next(self, number: int) -> None:
         """Begin the next round, if there is one."""
@@ -230,8 +208,8 @@ class Server:
         if not attempt or len(everyone - self.silent) < self.contract.fewest:
             self.silent.clear()  # where too few are left without the silent ones, the network was, not they
         place, expected = self._left[0], everyone - self.silent
-        kind = self.contract.kinds[place]
-        self._now = resolve_name(kind.rounds)(kind, self, number, attempt, place, expected)
+        attempts = AttemptOnAir if self.contract.kinds[place].on_air else MaskedAttempt
+        self._now = attempts(self, number, attempt, place, expected)
         if not self._replaying:
             self._order(self._now)
 
@@ -239,9 +217,8 @@ class Server:
         """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
         body = Order(now.place, min(self.contract.plan.link.power_dbm, self.contract.power_dbm), told).packed()
-        self._journal.append([(ORDERED, body)])
-        now.start(body)
+        self._keep([(ORDERED, body)])
 
     def _over(self, now: Attempt) -> None:
-        self._farewell = [Letter(self.said(Type.OVER, now, b""))]
-        self._letters += self._farewell
+        self._farewell = [now.letter(Type.OVER, b"")]
+        self.letters += self._farewell

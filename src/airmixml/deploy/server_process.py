@@ -1,4 +1,4 @@
-"""What drives a server over a transport: deadlines, asking again, an end, and what it shows meanwhile.
+"""What drives a server over a transport: deadlines, asking again, an end; what it learns, and shows meanwhile.
 
 All times are relative and of this process; nothing that matters for privacy or for a sum rests on them. The server
 alone asks again: a worker that has answered gives the same bytes again, so that a message that is lost costs a moment.
@@ -8,19 +8,26 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.deploy.attempts import Letter, Sum
+from airmixml.data import DataSet
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, SIGNING_KEYS, Endpoint, load_contract, read_keys
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import open_line
+from airmixml.deploy.rounds import Sum
 from airmixml.deploy.server import Server, Tell
-from airmixml.deploy.wire import AIR, Clock, Log, Message, Transport, Type, read_messages, run_over
+from airmixml.deploy.wire import AIR, Clock, Letter, Log, Message, Transport, Type, read_messages, run_over
+from airmixml.edge.models import TrainedModel
+from airmixml.edge.received import Received, learn_from
+from airmixml.errors import ProtocolError
+from airmixml.workers.payloads import Broadcast
 
 JOURNAL: Final = "journal"
 _LOOK_SECONDS: Final = 0.25
+_LONGEST: Final = 10.0  # that a phase may take, in deadlines, however slowly workers answer
+_TRIES: Final = 5  # times that those who are missing are asked before a deadline, while no answer comes
 
 Watch = Callable[[Server, Sequence[Message]], None]
 """Called whenever the server may have moved, with the messages that have arrived."""
@@ -29,29 +36,18 @@ Score = Callable[[list[Sum]], float | None]
 """Gives the accuracy of the model that these sums give, on test rows; None where there are none."""
 
 
-@dataclass(frozen=True)
-class Timing:
-    """How long a server waits."""
-
-    deadline: float = 10.0  # seconds after the last answer of a phase, before the others are taken as absent from it
-    longest: float = 10.0  # that a phase may take, in deadlines, however slowly workers answer
-    tries: int = 5  # times that those who are missing are asked before a deadline, while no answer comes
-
-    @property
-    def again(self) -> float:
-        """When those that are missing are asked again."""
-        return self.deadline / self.tries
-
-
 def drive_server(
     server: Server,
     transport: Transport,
     log: Log,
-    timing: Timing,
+    deadline: float,
     watch: Watch = lambda server, messages: None,
     clock: Clock = time.monotonic,
 ) -> None:
-    """Run all rounds of a server; one that was started again asks again."""
+    """Run all rounds of a server; one that was started again asks again.
+
+    So many seconds after the last answer of a phase the others are taken as absent from it.
+    """
 
     def send(letters: Iterable[Letter]) -> None:
         for letter in letters:
@@ -62,9 +58,9 @@ def drive_server(
     begun = moved = asked = clock()  # the phase, its last answer, and its last question
     while not server.is_over:
         watch(server, messages)
-        end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
+        end = min(moved + deadline, begun + _LONGEST * deadline)
         # While answers flow, nothing is asked again: gateways have many to form.
-        again = max(moved, asked) + timing.again
+        again = max(moved, asked) + deadline / _TRIES
         contents = transport.receive(max(0.0, min(end, again) - clock()))
         messages = list(read_messages(contents, log))
         where, missing = server.where, len(server.missing)
@@ -76,7 +72,7 @@ def drive_server(
             continue
         if len(server.missing) < missing:
             moved = now
-        if now >= max(moved, asked) + timing.again:
+        if now >= max(moved, asked) + deadline / _TRIES:
             _ask_again(server, transport, server.missing)
             asked = now
         elif letters:  # an air that was started again, or need not wait for a worker
@@ -103,12 +99,44 @@ def open_server(folder: Path, log: Log, tell: Tell | None = None) -> Server:
 
 
 def run_server(
-    folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server, messages: None
+    folder: Path, server: Server, log: Log, deadline: float, watch: Watch = lambda server, messages: None
 ) -> None:
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
     with closing(open_line(folder / SERVER_NAME, server.contract, log)) as transport:
-        drive_server(server, transport, log, timing, watch)
+        drive_server(server, transport, log, deadline, watch)
         transport.send(run_over(server.contract.run, server.signing_key).packed())
+
+
+class Teacher:
+    """Learns from the sums of a run; the same sums always give the same models. They are scored on test rows."""
+
+    def __init__(self, contract: Contract, dataset: DataSet) -> None:
+        self._contract, self._dataset = contract, dataset
+        self._last: tuple[list[Sum], tuple[TrainedModel, Broadcast | None]] | None = None
+
+    def tell(self, sums: list[Sum]) -> Broadcast | None:
+        """Return what to broadcast before the next round of gradients."""
+        return self._learn(sums)[1]
+
+    def learned(self, sums: list[Sum]) -> TrainedModel:
+        """Return the model that these sums give, with its scores."""
+        return self._learn(sums)[0]
+
+    def score(self, sums: list[Sum]) -> float | None:
+        """Return the accuracy of that model on the test rows; None where there are no classes, or no rows."""
+        scored = self.learned(sums).history
+        return scored.final_accuracy if scored.test_accuracy else None
+
+    def _learn(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
+        if self._last is None or self._last[0] != sums:  # told, scored and saved from the same sums
+            scenario, parts = self._contract.plan, dict[str, list[Received]](moments=[], gradients=[])
+            for each in sums:
+                received = Received(mean=each.mean, noise_variance=each.variance, present=len(each.present))
+                parts[self._contract.kinds[each.kind].sends].append(received)
+            if not parts["moments"] and scenario.workers.sends != "gradients":  # which begin with a model of zeros
+                raise ProtocolError("no slot of moments has been received, so that nothing is learned")
+            self._last = list(sums), learn_from(scenario, self._dataset, parts["moments"], parts["gradients"])
+        return self._last[1]
 
 
 class Status:

@@ -12,12 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.deploy.air import SumOnAir, as_samples
-from airmixml.deploy.attempts import Sum
-from airmixml.deploy.baseband import AnalogKind
+from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.rounds import Sum
 from airmixml.errors import DataError, ProtocolError
-from airmixml.files import read_regular, write_bytes, write_text
+from airmixml.files import read_regular, write_bytes, write_text, writing_to
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.version import __version__
 
@@ -60,12 +59,10 @@ def write_recording(name: Path, sums: Sequence[SumOnAir], description: str) -> t
             for number, (start, each) in enumerate(zip(starts, sums, strict=False))
         ],
     }
-    try:
+    with writing_to(data_path, option="--record"):
         data_path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(data_path, content)
         write_text(meta_path, json.dumps(meta, indent=1) + "\n")
-    except OSError as problem:
-        raise DataError(f"{data_path}: cannot be written ({problem.strerror}); choose another place") from None
     return data_path, meta_path
 
 

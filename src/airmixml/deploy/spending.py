@@ -33,15 +33,15 @@ class Entry(NamedTuple):
 
 
 class Spending:
-    """The rules and the file of the workers of one device or gateway; without a file for tests and simulations."""
+    """The rules and the file of the workers of one device or gateway."""
 
-    def __init__(self, contract: Contract, path: Path | None = None) -> None:
+    def __init__(self, contract: Contract, path: Path) -> None:
         self._contract = contract
         self._latest: dict[int, tuple[int, int]] = {}  # round and attempt that each worker began last
         self._spent: dict[int, int] = {}
         self._frames: dict[int, dict[int, int]] = {}  # kind of the frame that a worker sent, by worker and round
         self._waiting: list[Record] | None = None
-        if path is not None and not path.is_file():
+        if not path.is_file():
             raise ProtocolError(f"{path}: the ledger of this run is missing, and what was spent is not known; {_MEND}")
         self._log = Journal(path, contract.run, goes_on=True, mend=f"what was spent is not known; {_MEND}")
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed, signature
@@ -22,6 +22,7 @@ PREFIX: Final = b"airmixml-deploy/1\0"
 HEADER: Final = struct.Struct(">4sBBHQ32sII")
 SIGNATURE_BYTES: Final = 64
 LARGEST_BODY: Final = 32 << 20
+LARGEST_MESSAGE: Final = HEADER.size + LARGEST_BODY + SIGNATURE_BYTES
 SERVER: Final = (1 << 64) - 1
 """The sender that stands for the server."""
 AIR: Final = SERVER - 1
@@ -100,6 +101,13 @@ class Message:
         return {}
 
 
+class Letter(NamedTuple):
+    """A message, and the worker it goes to; None: all."""
+
+    message: Message
+    to: int | None = None
+
+
 def unpacked(content: bytes, largest_body: int = LARGEST_BODY) -> Message:
     """Return the message that these bytes are; refuse what is none."""
     if len(content) < HEADER.size + SIGNATURE_BYTES:
@@ -128,7 +136,7 @@ def unbatched(content: bytes) -> list[bytes]:
     """Return the messages of a batch; refuse one that does not end where its lengths say."""
     found, reader = [], Reader(content)
     while reader.left:
-        found.append(reader.take(reader.number(_COUNT)))
+        found.append(reader.take(*reader.numbers(_COUNT)))
     return found
 
 
@@ -150,10 +158,21 @@ class Reader:
         self._place += count
         return self._body[self._place - count : self._place]
 
-    def number(self, layout: struct.Struct) -> int:
-        """Return the next number."""
-        (value,) = layout.unpack(self.take(layout.size))
-        return int(value)
+    def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return the next numbers."""
+        return layout.unpack(self.take(layout.size))
+
+    def entries(self, entry_bytes: int | None) -> dict[int, bytes]:
+        """Return the next list by worker; of parts, each behind its length, where entries have no one length."""
+        found: dict[int, bytes] = {}
+        (count,), last = self.numbers(_COUNT), -1
+        for _ in range(count):
+            (identity,) = self.numbers(_IDENTITY)
+            if identity <= last:
+                raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
+            found[identity] = self.take(self.numbers(_COUNT)[0] if entry_bytes is None else entry_bytes)
+            last = identity
+        return found
 
     def end(self) -> None:
         """Refuse what follows."""
@@ -167,35 +186,27 @@ def pack_list(entries: Mapping[int, bytes]) -> bytes:
     return _COUNT.pack(len(entries)) + b"".join(each)
 
 
+def pack_names(workers: Iterable[int]) -> bytes:
+    """Return a list of workers alone, which ``unpack_list`` reads as entries of no bytes."""
+    return pack_list(dict.fromkeys(workers, b""))
+
+
 def pack_parts(parts: Mapping[int, bytes]) -> bytes:
     """Return parts of any length by worker, in rising order: identity, length u32, the part."""
-    each = (
-        _IDENTITY.pack(identity) + _COUNT.pack(len(parts[identity])) + parts[identity] for identity in sorted(parts)
-    )
-    return _COUNT.pack(len(parts)) + b"".join(each)
+    return pack_list({identity: _COUNT.pack(len(part)) + part for identity, part in parts.items()})
 
 
-def unpack_list(body: bytes, entry_bytes: int) -> dict[int, bytes]:
+def unpack_list(body: bytes, entry_bytes: int | None) -> dict[int, bytes]:
     """Return what ``pack_list`` was given; refuse workers that are out of order or named twice."""
-    return _rising(body, lambda reader: entry_bytes)
+    reader = Reader(body)
+    found = reader.entries(entry_bytes)
+    reader.end()
+    return found
 
 
 def unpack_parts(body: bytes) -> dict[int, bytes]:
     """Return what ``pack_parts`` was given, with the same refusals."""
-    return _rising(body, lambda reader: reader.number(_COUNT))
-
-
-def _rising(body: bytes, length: Callable[[Reader], int]) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    reader, last = Reader(body), -1
-    for _ in range(reader.number(_COUNT)):
-        identity = reader.number(_IDENTITY)
-        if identity <= last:
-            raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
-        found[identity] = reader.take(length(reader))
-        last = identity
-    reader.end()
-    return found
+    return unpack_list(body, None)
 
 
 _LONGEST_REASON: Final = 240

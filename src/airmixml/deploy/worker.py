@@ -8,10 +8,10 @@ as a second list of absent workers, is refused. Nothing is sent before the ledge
 
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -26,7 +26,6 @@ from airmixml.deploy.wire import (
     Message,
     Reader,
     Type,
-    pack_list,
     pack_parts,
     pack_refusal,
     unpack_list,
@@ -81,7 +80,7 @@ class Order:
     def of(cls, body: bytes, contract: Contract) -> "Order":
         """Return the order of a body; refuse what is not agreed on."""
         reader = Reader(body)
-        kind, power_dbm = _ORDER.unpack(reader.take(_ORDER.size))
+        kind, power_dbm = reader.numbers(_ORDER)
         if kind >= len(contract.kinds):
             raise ProtocolError(f"order: asks for frames of kind {kind}, and the contract has {len(contract.kinds)}")
         if not power_dbm <= contract.power_dbm:
@@ -90,7 +89,7 @@ class Order:
             )
         told = None
         if contract.kinds[kind].sends == "gradients":
-            clip, features, outputs = _MODEL.unpack(reader.take(_MODEL.size))
+            clip, features, outputs = reader.numbers(_MODEL)
             if features * outputs != contract.kinds[kind].numbers or outputs != len(contract.outputs):
                 raise ProtocolError(f"order: has a model of {features} x {outputs}, which is not that of the contract")
             weights, biases = (np.frombuffer(reader.take(8 * n), dtype=">f8") for n in (features * outputs, outputs))
@@ -182,6 +181,7 @@ class _InRound:
 
     name: Name
     order: Order
+    say: Callable[[Type, bytes], Message]  # signs a message of it
     agreeing: RecoveringWorker | None  # on masks; None where frames have none
     answered: dict[Type, tuple[bytes, list[Message]]] = field(default_factory=dict)
     announcements: bytes = b""
@@ -218,7 +218,7 @@ class Device:
 
     def hello(self) -> Message:
         """Return what it says when it starts: that it is there."""
-        return self._said(Type.HELLO, (0, 0))
+        return self._said(0, 0, Type.HELLO, b"")
 
     def check(self, message: Message) -> None:
         """Refuse a message that is not the server's."""
@@ -234,7 +234,7 @@ class Device:
             return self._answers(message)
         except AirMixError as problem:
             body = pack_refusal(str(problem), getattr(problem, "culprit", None))
-            return [self._said(Type.REFUSAL, (message.round, message.attempt), body)]
+            return [self._said(message.round, message.attempt, Type.REFUSAL, body)]
 
     def _answers(self, message: Message) -> list[Message]:
         if message.type is Type.DELIVERY and message.body[: _TO.size] != _TO.pack(self.identity):
@@ -251,10 +251,7 @@ class Device:
                     f"{message.type.name} differs from the one that this worker answered; it keeps to it"
                 )
             return answers
-        step = _STEPS.get(message.type)
-        if step is None:
-            return []
-        answers = step(self, now, message)
+        answers = self._step(now, message)
         now.answered[message.type] = message.body, answers
         return answers
 
@@ -274,42 +271,48 @@ class Device:
                 restarts=name.attempt,
                 entropy=self._entropy,
             )
-        self._now = _InRound(name, order, masks)
+        self._now = _InRound(name, order, partial(self._said, message.round, message.attempt), masks)
         return self._now
 
-    def _announce(self, now: _InRound, message: Message) -> list[Message]:
-        if now.agreeing is None:
-            return self._sent(now)
-        said = now.masks.announce()
-        body = said.mask_key + said.channel_key + said.commitment + said.nonce_commitment + said.signed
-        return [self._said(Type.ANNOUNCE, now.name[:2], body)]
-
-    def _reveal(self, now: _InRound, message: Message) -> list[Message]:
-        announced = self._transcripts.announced(now.name, message.body)
-        if self.identity not in announced.announcements:
-            self._now = None  # the round goes on without it
-            return []
-        said = now.masks.reveal(announced)
-        now.announcements = message.body
-        return [self._said(Type.REVEAL, now.name[:2], said.nonce + said.signed)]
-
-    def _join(self, now: _InRound, message: Message) -> list[Message]:
-        parcels = now.masks.join(self._transcripts.revealed(now.name, now.announcements, message.body))
-        return [self._said(Type.PARCELS, now.name[:2], pack_parts(parcels))]
-
-    def _send(self, now: _InRound, message: Message) -> list[Message]:
-        now.masks.receive(unpack_parts(message.body[_TO.size :]))
-        return self._sent(now)
+    def _step(self, now: _InRound, message: Message) -> list[Message]:
+        """Return the answers to the first message of its type in a round."""
+        match message.type:
+            case Type.ORDER if now.agreeing is not None:
+                said = now.masks.announce()
+                body = said.mask_key + said.channel_key + said.commitment + said.nonce_commitment + said.signed
+                answer = Type.ANNOUNCE, body
+            case Type.ORDER:
+                return self._sent(now)
+            case Type.ANNOUNCED:
+                announced = self._transcripts.announced(now.name, message.body)
+                if self.identity not in announced.announcements:
+                    self._now = None  # the round goes on without it
+                    return []
+                revealed = now.masks.reveal(announced)
+                now.announcements = message.body
+                answer = Type.REVEAL, revealed.nonce + revealed.signed
+            case Type.REVEALED:
+                parcels = now.masks.join(self._transcripts.revealed(now.name, now.announcements, message.body))
+                answer = Type.PARCELS, pack_parts(parcels)
+            case Type.DELIVERY:
+                now.masks.receive(unpack_parts(message.body[_TO.size :]))
+                return self._sent(now)
+            case Type.ABSENT:
+                answer = Type.SIGNED, now.masks.agree(unpack_list(message.body, 0))
+            case Type.SIGNATURES:
+                shares = now.masks.answer(self._transcripts.signatures(message.body)).shares
+                answer = Type.ANSWER, pack_parts(shares)
+            case _:
+                if message.type is Type.OVER:
+                    self._now = None
+                return []
+        return [now.say(*answer)]
 
     def _sent(self, now: _InRound) -> list[Message]:
         kind, slot = self.contract.kinds[now.name.kind], now.name.number
         vector = self._formed(now, kind.numbers)
         self.spending.reserve(self.identity, slot, now.name.attempt, now.name.kind)
-
-        def say(of: Type, body: bytes) -> Message:
-            return self._said(of, now.name[:2], body)
-
-        return kind.messages(vector, Sender(slot, self._entropy(KEY_BYTES), now.agreeing, say))
+        return kind.messages(vector, Sender(slot, self._entropy(KEY_BYTES), now.agreeing, now.say))
 
     def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
         """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""
@@ -319,37 +322,11 @@ class Device:
                 return vector
         return np.zeros(numbers)
 
-    def _agree(self, now: _InRound, message: Message) -> list[Message]:
-        return [self._said(Type.SIGNED, now.name[:2], now.masks.agree(unpack_list(message.body, 0)))]
-
-    def _answer(self, now: _InRound, message: Message) -> list[Message]:
-        answer = now.masks.answer(self._transcripts.signatures(message.body))
-        return [self._said(Type.ANSWER, now.name[:2], pack_parts(answer.shares))]
-
-    def _over(self, now: _InRound, message: Message) -> list[Message]:
-        self._now = None
-        return []
-
-    def _said(self, kind: Type, name: tuple[int, int], body: bytes = b"") -> Message:
-        return Message(kind, self.identity, self.contract.run, *name, body).signed_with(self._signing_key)
+    def _said(self, number: int, attempt: int, kind: Type, body: bytes) -> Message:
+        said = Message(kind, self.identity, self.contract.run, number, attempt, body)
+        return said.signed_with(self._signing_key)
 
 
-_STEPS: Final = {
-    Type.ORDER: Device._announce,
-    Type.ANNOUNCED: Device._reveal,
-    Type.REVEALED: Device._join,
-    Type.DELIVERY: Device._send,
-    Type.ABSENT: Device._agree,
-    Type.SIGNATURES: Device._answer,
-    Type.OVER: Device._over,
-}
-
-
-def delivery(to: int, parcels: Sequence[tuple[int, bytes]]) -> bytes:
+def delivery(to: int, parcels: Mapping[int, bytes]) -> bytes:
     """Return the body that brings a worker the parcels of its neighbours, by who sent them."""
-    return _TO.pack(to) + pack_parts(dict(parcels))
-
-
-def absent_list(absent: Sequence[int]) -> bytes:
-    """Return the body that names absent workers."""
-    return pack_list(dict.fromkeys(absent, b""))
+    return _TO.pack(to) + pack_parts(parcels)

@@ -12,16 +12,7 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import LEDGER, DeployError, Lines, find_folder, load_contract, signing_keys_of_workers
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.wire import (
-    MOST_IN_BATCH,
-    RUN_OVER,
-    Clock,
-    Log,
-    Message,
-    Transport,
-    Type,
-    read_messages,
-)
+from airmixml.deploy.wire import MOST_IN_BATCH, RUN_OVER, Clock, Log, Message, Transport, Type, read_messages
 from airmixml.deploy.worker import Device, Transcripts, Vector, vector_of
 from airmixml.errors import ProtocolError, hide_values
 
@@ -34,14 +25,14 @@ class Workers:
     """The workers behind one connection, one or many, and the ledger that they share."""
 
     def __init__(self, devices: Sequence[Device], spending: Spending, log: Log) -> None:
-        self._devices = {device.identity: device for device in devices}
+        self._devices, self._first = {device.identity: device for device in devices}, devices[0]
         self._spending, self._log = spending, log
         self.are_done = False
         self.heard = 0  # messages of the server
 
     def hello(self) -> Message:
         """Return what one of them says when they start or hear nothing: the server then asks again, and so all."""
-        return next(iter(self._devices.values())).hello()
+        return self._first.hello()
 
     def answers(self, messages: Iterable[Message]) -> Iterator[list[Message]]:
         """Yield what they answer, in batches; what a batch spends is on the disk by then, in one write."""
@@ -53,9 +44,8 @@ class Workers:
 
     def _addressed(self, message: Message) -> Iterable[Device]:
         """Return those that a message is for; what the server did not sign is for none of them."""
-        first = next(iter(self._devices.values()))
         try:
-            first.check(message)
+            self._first.check(message)
         except ProtocolError as problem:
             self._log(f"refused: {problem}")
             return ()

@@ -19,9 +19,8 @@ from sklearn.utils.validation import validate_data
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import AirMixError, ScenarioError, hide_values
+from airmixml.estimator import spending
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
-from airmixml.estimator.fit_budget import FitBudget
-from airmixml.estimator.joint_privacy import state_fits
 from airmixml.registry import naming_objects
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
@@ -50,10 +49,7 @@ class ReceivedMixtures(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: their parameters, and the way from rows to what the server receives.
-
-    A parameter that is None takes the value of the recipe's preset.
-    """
+    """The parameters of all estimators; one that is None takes the value of the recipe's preset."""
 
     epsilon: float | None = 1.0
     input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
@@ -172,8 +168,9 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         task = OneHot.task if code is None else code.task
         scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
         workers = scenario.workers
+        rows = self._row_encoder(workers, inputs.shape[1], seed)
         code = class_code(workers, len(names)) if code is None else code
-        dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
+        dataset = replace(self._dataset(rows, inputs, labels, names), code=code)
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
         secret = Secret() if protected else None
@@ -182,15 +179,15 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         distance_metres = placed_distances(scenario)
         population = Population(distance_metres=distance_metres, sample_index=np.arange(count), holdings=holdings)
         speed = Speed(device=self.device)
-        budget = None
+        settle = None
         if self.ledger is not None:
             dimensions = dataset.input_dim, dataset.label_dim
-            budget = FitBudget.reserve(self.ledger, scenario, dimensions, worker, self.mode)
+            settle = spending.reserve_fit(self.ledger, scenario, dimensions, worker, self.mode)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
         mixtures.report.before_the_draw = protected
         trained = train(mixtures, speed=speed)  # and rounds, if the recipe has any
-        if budget is not None:
-            budget.settle(mixtures)
+        if settle is not None:
+            settle(mixtures)
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_, self._link = trained.model.cpu().double(), scenario.score_link
         self.privacy_ = mixtures.report.privacy
@@ -199,13 +196,12 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         if protected:
             kept = {"of_rows": worker is None, "ledger": self.ledger is not None}
-            self.joint_privacy_ = state_fits(scenario, self.statements_, **kept)
+            self.joint_privacy_ = spending.PROTECTED_FITS.with_fit(scenario, self.statements_, **kept)
         else:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
-        rows = self._row_encoder(workers, inputs.shape[1], seed)
         self._rows = replace(rows, private_mean=mixtures.dataset.private_mean)
 
     def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
@@ -260,30 +256,26 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         chosen = {key: _plain(value) for key in keys if (value := getattr(self, key)) is not None}
         return replace(preset, **chosen | given)
 
-    def _dataset(
-        self, inputs: NDArray[Any], labels: NDArray[Any], class_names: tuple[str, ...], workers: Workers, seed: int
-    ) -> DataSet:
-        features = inputs.shape[1]
-        if self.image_shape is not None and math.prod(self.image_shape) != features:
-            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
-        rows = self._row_encoder(workers, features, seed)
+    def _dataset(self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...]) -> DataSet:
         warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
         scaled, clipped = rows.scale(inputs)
-        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
+        unit, shortened = encode(rows.workers, scaled, image_shape=self.image_shape, streams=Streams(rows.seed))
         return DataSet(
             name="X",
             train_inputs=unit,
             train_labels=labels,
             test_inputs=unit[:0],
             test_labels=labels[:0],
-            class_names=class_names,
-            image_shape=self.image_shape if keeps_pixels(workers) else None,
+            class_names=names,
+            image_shape=self.image_shape if keeps_pixels(rows.workers) else None,
             clipped_values=clipped,
             clipped_samples=shortened,
         )
 
     def _row_encoder(self, workers: Workers, features: int, seed: int) -> RowEncoder:
         """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
+        if self.image_shape is not None and math.prod(self.image_shape) != features:
+            raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
         lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
         row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
         return RowEncoder(workers=workers, seed=seed, row_format=row_format)

@@ -42,14 +42,13 @@ class Explorer:
         self._prepared: Future[tuple[RunBook, Jobs]] = Future()
         self._prepared.set_running_or_notify_cancel()  # a page that goes away cancels it for no other
         self.interrupted = 0
-        get, post = partial(Route, methods=["GET"]), partial(Route, methods=["POST"])
+        get, post = Route, partial(Route, methods=["POST"])
         self.app = Starlette(
             lifespan=self._lifespan,
             exception_handlers={AirMixError: _mistake, OSError: _mistake},
             routes=[
-                get("/", self._page),
-                get("/pages/{name}", self._page),
-                get("/plotly.min.js", self._charts),
+                *pages("index.html"),
+                get("/plotly.min.js", _charts),
                 get("/api/choices", self._choices),
                 post("/api/design", self._design),
                 post("/api/watch", self._watch),
@@ -89,17 +88,6 @@ class Explorer:
         """Return what a method of the run book returns, which may wait for a disk."""
         return await asyncio.to_thread(getattr((await self._ready())[0], method), *arguments)
 
-    async def _page(self, request: Request) -> Response:
-        return page(request.path_params.get("name", "index.html"))
-
-    async def _charts(self, _request: Request) -> Response:
-        """Send the library that draws charts, from the installed package plotly."""
-        found = find_spec("plotly")  # not imported: only this file of it is needed
-        if found is None or found.origin is None:
-            raise HTTPException(404)
-        script = Path(found.origin).parent / "package_data" / "plotly.min.js"
-        return FileResponse(script, media_type="text/javascript", headers={"cache-control": "private, max-age=604800"})
-
     async def _choices(self, _request: Request) -> Response:
         return json_answer({**choices(), "folder": str(self._folder)})
 
@@ -117,12 +105,9 @@ class Explorer:
             asked = read_asked(body, self._folder)
             settled = await asyncio.to_thread(settle, asked.scenario)
         except AirMixError as problem:
-            for part in (
-                design.problem_part(problem, invalid=isinstance(problem, ScenarioError)),
-                {"part": "light"},
-                {"part": "done"},
-            ):
-                yield _line(part)
+            yield _line(design.problem_part(problem, invalid=isinstance(problem, ScenarioError)))
+            yield _line({"part": "light"})
+            yield _line({"part": "done"})
             return
         yield _line(design.scenario_part(asked, settled))
         if design.is_light(settled):
@@ -173,12 +158,25 @@ class Explorer:
         return Response(content, headers={"content-security-policy": _REPORT_POLICY}, media_type="text/html")
 
 
-def page(name: str) -> Response:
-    """Return a file of the pages."""
-    path = _PAGES.get(name)
-    if path is None:
+def pages(first: str) -> list[Route]:
+    """Return the addresses of the files of the pages, of which one is the ``first``."""
+
+    async def page(request: Request) -> Response:
+        path = _PAGES.get(request.path_params.get("name", first))
+        if path is None:
+            raise HTTPException(404)
+        return FileResponse(path, media_type=_TYPES[path.suffix])
+
+    return [Route("/", page), Route("/pages/{name}", page)]
+
+
+async def _charts(_request: Request) -> Response:
+    """Send the library that draws charts, from the installed package plotly, of which only this file is needed."""
+    found = find_spec("plotly")
+    if found is None or found.origin is None:
         raise HTTPException(404)
-    return FileResponse(path, media_type=_TYPES[path.suffix])
+    script = Path(found.origin).parent / "package_data" / "plotly.min.js"
+    return FileResponse(script, media_type="text/javascript", headers={"cache-control": "private, max-age=604800"})
 
 
 async def _body(request: Request) -> Any:
@@ -207,10 +205,7 @@ def _line(part: dict[str, Any]) -> bytes:
 def status_app(told: Callable[[], dict[str, Any]]) -> Starlette:
     """Return pages that show what ``told`` returns; nothing can be changed through them."""
 
-    async def pages(request: Request) -> Response:
-        return page(request.path_params.get("name", "status.html"))
-
     async def status(_request: Request) -> Response:
         return json_answer(told())
 
-    return Starlette(routes=[Route("/", pages), Route("/pages/{name}", pages), Route("/api/status", status)])
+    return Starlette(routes=[*pages("status.html"), Route("/api/status", status)])

@@ -13,7 +13,6 @@ from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, 
 from airmixml.scenario.rules import AUTO, Choice, Named
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
-from airmixml.version import __version__
 from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
@@ -36,7 +35,6 @@ KEYS: Final = (
 def choices() -> dict[str, Any]:
     """Return what can be chosen, as plain values."""
     return {
-        "version": __version__,
         "presets": [{"name": name, "about": preset_summary(name)} for name in preset_names()],
         "airs": [{"name": name, "about": air_summary(name)} for name in AIR_PRESETS],
         "keys": dict(_described()),
@@ -74,10 +72,6 @@ class Asked:
         """The command that runs it."""
         settings = (word for each in self.overrides for word in ("--set", each))
         return shlex.join(["airmix", "run", *self.base, *settings])
-
-    def exports(self) -> dict[str, str]:
-        """Return the scenario in its two forms."""
-        return {"toml": self.scenario.to_toml(comments=True), "command": self.command}
 
 
 def read_asked(body: Any, folder: Path) -> Asked:

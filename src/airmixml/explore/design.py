@@ -73,7 +73,7 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
         "slots": slots,
         "values": values,
         "known": f"{target}; {settled.workers.count:,} workers, {settled.radio.scheduled:,} at a time in {slots}",
-        "exports": asked.exports(),
+        "exports": {"toml": asked.scenario.to_toml(comments=True), "command": asked.command},
     }
 
 

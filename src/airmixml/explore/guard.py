@@ -95,7 +95,9 @@ class Guard:
             return self._refused(f"this address is another's: use the link that `{self._command}` printed")
         if headers.get("origin") not in {None, *(f"http://{host}" for host in hosts)}:
             return self._refused("another site asked; only its own page may")
-        path, brought = scope["path"], _cookies(headers, self._cookie)
+        # Of all cookies of that name: any server of this host can set more.
+        pairs = (each.strip().partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
+        brought, path = [value for name, _, value in pairs if name == self._cookie], scope["path"]
         known = path.startswith(self.path) and any(_same(each, self._token) for each in brought)
         signature, _, file = path[1:].partition("/")
         if file.startswith(_FILES) and _same(signature, self._signature(file)):
@@ -103,20 +105,16 @@ class Guard:
         tickets = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("ticket")
         if tickets and path == self.path and scope["method"] == "GET":
             return self._exchange(tickets[0], known=known)
+        refusal, file = _refusal_of_request(scope["method"], headers), path.removeprefix(self.path)
         if not known:
-            return self._refused(f"open the link that `{self._command}` printed; {self._another}")
-        refusal = _refusal_of_request(scope["method"], headers)
-        return self._refused(*refusal) if refusal else self._elsewhere(path.removeprefix(self.path))
+            refusal = f"open the link that `{self._command}` printed; {self._another}", 403
+        if refusal is None and file.startswith(_FILES):  # of a run: it is shown at an address of its own
+            return RedirectResponse(f"/{self._signature(file)}/{quote(file)}", status_code=303)
+        return self._refused(*refusal) if refusal else None
 
     def _refused(self, why: str, status: int = 403) -> Response:
         """Return a refusal, after which the connection is closed: it is none of a page of ours."""
         return PlainTextResponse(f"{self._command}: {why}\n", status_code=status, headers={"connection": "close"})
-
-    def _elsewhere(self, file: str) -> Response | None:
-        """Return the way to the address where a file of a run is shown; None for all else."""
-        if not file.startswith(_FILES):
-            return None
-        return RedirectResponse(f"/{self._signature(file)}/{quote(file)}", status_code=303)
 
     def _signature(self, file: str) -> str:
         return hmac.new(self._signing, file.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
@@ -132,12 +130,6 @@ class Guard:
         answer = HTMLResponse(_ENTRANCE)
         answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path=self.path)
         return answer
-
-
-def _cookies(headers: Headers, name: str) -> list[str]:
-    """Return the values of all cookies of that name: any server of this host can set more."""
-    pairs = (each.strip().partition("=") for line in headers.getlist("cookie") for each in line.split(";"))
-    return [value for key, _, value in pairs if key == name]
 
 
 def _same(given: str, own: str) -> bool:

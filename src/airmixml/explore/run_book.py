@@ -23,7 +23,7 @@ import numpy as np
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
-from airmixml.files import LOCK, corrupt_file, open_within, read_within, write_text
+from airmixml.files import LOCK, corrupt_file, open_within, read_within, take_lock, write_text
 from airmixml.reports.pages import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
@@ -259,14 +259,10 @@ def _is_locked(folder: Path) -> bool:
     path = folder / LOCK
     if not path.is_file() or path.is_symlink():
         return False
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path)
     try:
-        lock.acquire(blocking=False)
-    except (Timeout, OSError):
+        take_lock(folder).release()
+    except (RunFolderError, OSError):
         return True
-    lock.release()
     return False
 
 

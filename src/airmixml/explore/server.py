@@ -102,8 +102,8 @@ def serve(folder: Path, port: int, announce: Callable[[NewLink], None]) -> int:
     """
     if find_spec("plotly") is None:
         raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
-    with _of_extra():
-        from airmixml.explore.app import Explorer
+    from airmixml.explore.app import Explorer
+
     listener = bind(port)
     explorer = Explorer(folder)
     guard, server = _guarded(explorer.app, listener, "airmix explore")
@@ -117,21 +117,12 @@ def serve(folder: Path, port: int, announce: Callable[[NewLink], None]) -> int:
     return explorer.interrupted
 
 
-@contextmanager
-def _of_extra() -> Iterator[None]:
-    """Say which package is missing."""
-    try:
-        yield
-    except ImportError as problem:
-        raise ExploreError(f"explore: needs the package {problem.name}; pip install 'airmixml[explore]'") from None
-
-
 def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, uvicorn.Server]":
     """Return the guard of an application, and what serves it on that socket."""
-    with _of_extra():
-        import uvicorn
+    import uvicorn
 
-        from airmixml.explore.guard import Guard, QuietProtocol
+    from airmixml.explore.guard import Guard, QuietProtocol
+
     guard = Guard(app, listener.getsockname()[1], command)
     config = uvicorn.Config(
         guard,
@@ -154,8 +145,8 @@ def serving_status(told: Callable[[], dict[str, Any]], announce: Callable[[str],
 
     ``announce`` gets a link, which works once, and another whenever Enter is pressed.
     """
-    with _of_extra():
-        from airmixml.explore.app import status_app
+    from airmixml.explore.app import status_app
+
     listener = bind(0)
     guard, server = _guarded(status_app(told), listener, "airmix server --status")
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

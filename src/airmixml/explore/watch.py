@@ -3,7 +3,6 @@
 The slot is that of the run with the same seed: same places, samples, schedule, ratios, powers and noise.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapters
-from airmixml.data import known_dataset
+from airmixml.data import DataSet, known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.radio.mixtures import MixtureBlock
@@ -30,27 +29,15 @@ _MOST_SENDERS: Final = 12
 _MOST_SYMBOLS: Final = 1_024
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scene:
-    """The first slots of a scenario, and all that went into them."""
-
-    sent: Transmission
-    places_metres: Doubles  # workers x 2
-    block: MixtureBlock
-
-
 _LOCK: Final = Lock()
 
 
-def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
-    """Return the slot of that number, with the eavesdropper at a place in metres from the server (or its own)."""
-    with _LOCK:
-        return show_slot(make_scene(scenario), slot, place_metres)
-
-
 @lru_cache(maxsize=4)  # so that dragging takes no time
-def make_scene(scenario: Scenario) -> Scene:
-    """Run the first slots of a scenario; refuse those that take long, or whose data are not on every machine."""
+def _first_slots(scenario: Scenario) -> tuple[Transmission, MixtureBlock, Doubles]:
+    """Return the first slots of a scenario, with the places of its workers in metres; shape workers x 2.
+
+    Refuse those that take long, or whose data are not on every machine.
+    """
     workers, radio = scenario.workers, scenario.radio
     known = known_dataset(workers.dataset)
     if known is None or known.published is not None:
@@ -66,38 +53,43 @@ def make_scene(scenario: Scenario) -> Scene:
         scenario=scenario, dataset=air.dataset, population=air.population, report=air.new_reports()[0], examples=block
     )
     placement = Streams(scenario.seed).generator("placement")
-    return Scene(sent=sent, places_metres=place_coordinates(workers.count, workers.side_metres, placement), block=block)
+    return sent, block, place_coordinates(workers.count, workers.side_metres, placement)
 
 
-def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
-    """Return all that a page draws of one slot, as plain values."""
-    scenario, dataset, block = scene.sent.scenario, scene.sent.dataset, scene.block
+def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
+    """Return all that a page draws of one slot, as plain values.
+
+    The eavesdropper is at a place in metres from the server, or at its own.
+    """
+    with _LOCK:
+        sent, block, places = _first_slots(scenario)
+    dataset, population = sent.dataset, sent.population
     if not 0 <= slot < block.slots:
         raise ScenarioError(f"slot = {slot + 1}: must be from 1 to {block.slots}")
     draws, privacy = block.draws, scenario.privacy
     # The scenario's own eavesdropper stands beyond the farthest worker.
-    far = scene.places_metres[int(np.hypot(*scene.places_metres.T).argmax())]
+    far = places[int(np.hypot(*places.T).argmax())]
     own = np.asarray(far * (1.0 + privacy.eavesdropper_distance_metres / max(float(np.hypot(*far)), 1e-9)))
     place = own if place_metres is None else np.asarray(place_metres, dtype=np.float64)
-    listener = Listener.at(scenario, scene.places_metres, place)
-    *_, (received, _, heard) = overhear_chapters(scene.sent, listener, slot + 1, Speed(threads=1))
+    listener = Listener.at(scenario, places, place)
+    *_, (received, _, heard) = overhear_chapters(sent, listener, slot + 1, Speed(threads=1))
     signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
     workers, ratios = draws.scheduled_workers[slot], draws.ratios[slot]
     sending = np.flatnonzero(ratios > 0.0)
     shown = sending[np.argsort(-ratios[sending], kind="stable")][:_MOST_SENDERS]
-    samples = scene.sent.population.sample_index[workers]
-    held = scene.sent.population.holdings is None
+    samples = population.sample_index[workers]
+    held = population.holdings is None
     senders = [
         {
             "worker": int(workers[seat]),
-            "place": scene.places_metres[workers[seat]].round(1).tolist(),
-            "distance_metres": float(scene.sent.population.distance_metres[workers[seat]]),
+            "place": places[workers[seat]].round(1).tolist(),
+            "distance_metres": float(population.distance_metres[workers[seat]]),
             "ratio": float(ratios[seat]),
             "channel_db": float(ratio_to_db(draws.magnitude[slot, seat] ** 2)),
-            "power_dbm": float(watts_to_dbm(scene.sent.report.told_share * draws.power_watts[slot, seat])),
+            "power_dbm": float(watts_to_dbm(sent.report.told_share * draws.power_watts[slot, seat])),
             "heard_db": float(ratio_to_db(max(heard[slot, seat], 1e-30))),
             "input": _numbers(dataset.train_inputs[samples[seat]]) if held else [],
-            "label": _label(scene, int(samples[seat])) if held else "",
+            "label": _label(dataset, int(samples[seat])) if held else "",
         }
         for seat in shown
     ]
@@ -109,9 +101,9 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "slots": block.slots,
             "all_slots": scenario.radio.slots,
             "side_metres": scenario.workers.side_metres,
-            "places": scene.places_metres[:_MOST_PLACES].round(1).tolist(),
+            "places": places[:_MOST_PLACES].round(1).tolist(),
             "workers": scenario.workers.count,
-            "scheduled": _seats(scene, slot, sending),
+            "scheduled": _seats(block, places, slot, sending),
             "sending": len(sending),
             "senders": senders,
             "sends": scenario.workers.sends,
@@ -119,8 +111,6 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "on_air": scenario.radio.link_kind.on_air,
             "shape": list(dataset.image_shape) if dataset.image_shape else None,
             "classes": list(dataset.class_names),
-            "input_symbols": signal.input_symbols,
-            "label_symbols": signal.label_symbols,
             "power_scale_watts": float(draws.power_scale_watts[slot]),
             "limited": bool(draws.limited[slot]),
             "clean": _numbers(block.clean_inputs[slot]),
@@ -130,8 +120,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "snr_db": float(ratio_to_db(max(float(block.snr[0, slot]), 1e-30))),
             "eavesdropper": {
                 "place": place.round(2).tolist(),
-                "own_place": own.round(2).tolist(),
-                "nearest_metres": float(np.hypot(*(scene.places_metres - place).T).min()),
+                "nearest_metres": float(np.hypot(*(places - place).T).min()),
                 "inputs": _numbers(at_listener[: signal.input_symbols]),
                 "snr_db": float(ratio_to_db(max(total, 1e-30))),
                 "loudest": int(workers[int(heard[slot].argmax())]),
@@ -144,19 +133,19 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
     return plain
 
 
-def _seats(scene: Scene, slot: int, sending: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _seats(block: MixtureBlock, places: Doubles, slot: int, sending: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return place and share of those who send, for the map; of very many the first."""
-    draws = scene.block.draws
+    draws = block.draws
     few = sending[:_MOST_PLACES]
     workers = draws.scheduled_workers[slot][few]
     return [
-        {"worker": int(worker), "place": scene.places_metres[worker].round(1).tolist(), "ratio": float(ratio)}
+        {"worker": int(worker), "place": places[worker].round(1).tolist(), "ratio": float(ratio)}
         for worker, ratio in zip(workers, draws.ratios[slot][few], strict=True)
     ]
 
 
-def _label(scene: Scene, sample: int) -> str:
-    label, names = scene.sent.dataset.train_labels[sample], scene.sent.dataset.class_names
+def _label(dataset: DataSet, sample: int) -> str:
+    label, names = dataset.train_labels[sample], dataset.class_names
     of_class = np.ndim(label) == 0 and np.issubdtype(np.asarray(label).dtype, np.integer) and label >= 0
     return names[int(label)] if of_class else ""
 

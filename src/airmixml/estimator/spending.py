@@ -1,22 +1,31 @@
-"""What all protected fits of this process reveal together about a row that was in each of them, at most.
+"""What a fit spends: of budgets that last, and together with all earlier fits of this process."""
 
-Only their statements count, which follow from settings. What knew which rows came back would tell who was in an earlier
-fit, so every fit counts in full. A ledger, which knows people by name, has the sharp number.
-"""
+from __future__ import annotations
 
 import math
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import PrivacyError, RepeatedFitWarning
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airmixml.budgets import LedgerFile, People
+from airmixml.data.labels import number_holders
+from airmixml.errors import PrivacyError, RepeatedFitWarning, ScenarioError
+from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.privacy.adversaries import Everyone, Server
 from airmixml.radio.privacy_target import is_one_gaussian
 from airmixml.scenario import Scenario
+from airmixml.wording import shown
+
+if TYPE_CHECKING:
+    from airmixml.radio.transmission import Transmission
 
 _REPEATED: Final = (
     "protected fits are repeated in this process: each releases its rows again, and epsilons add up (joint_privacy_ "
@@ -24,8 +33,45 @@ _REPEATED: Final = (
 )
 
 
+def reserve_fit(
+    ledger: Any, scenario: Scenario, dimensions: tuple[int, int], worker: ArrayLike | None, mode: str
+) -> Callable[[Transmission], None]:
+    """Reserve what a fit spends at most; raise a PrivacyError if it would pass a worker's budget.
+
+    What is returned counts it as spent once it is sent; in simulation, what each worker really spent. ``dimensions``
+    are those of inputs and labels as they are sent, ``worker`` names the holder of each row.
+    """
+    from airmixml.runs.spending import planned_losses, request_of, spent_losses
+    from airmixml.workers.population import Owners
+
+    if not isinstance(ledger, str | Path):
+        raise ScenarioError(f"ledger = {shown(ledger)}: must be the path of a file that airmix ledger create made")
+    if worker is None:
+        raise ScenarioError(
+            f"ledger = {shown(str(ledger))}: keeps budgets of people, and the number of a row means nobody in the next "
+            "fit; give fit(X, y, worker=...) the name of who holds each row"
+        )
+    file = LedgerFile(ledger)
+    file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect='use mode="protection"')
+    names = number_holders(as_given(worker), "worker")[1]
+    known = file.facts()["people"]
+    people = known if known is not None and known.named else People(label="worker of fit")
+    planned = planned_losses(scenario, *dimensions)
+    (number,) = file.reserve([request_of(scenario, planned, about=f"{scenario.name}.fit", who=names)], people)
+
+    def settle(sent: Transmission) -> None:
+        owners = Owners(label="", count=0, who=names, holding=np.arange(len(names)))
+        file.settle(number, None if mode == "protection" else spent_losses(sent, owners))
+
+    return settle
+
+
 class Together:
-    """The protected fits so far."""
+    """What all protected fits of a process reveal together about a row that was in each of them, at most.
+
+    Only their statements count, which follow from settings. What knew which rows came back would tell who was in an
+    earlier fit, so every fit counts in full. A ledger, which knows people by name, has the sharp number.
+    """
 
     def __init__(self) -> None:
         self._fits = self._without_ledger = 0
@@ -74,11 +120,5 @@ class Together:
         return replace(found, why=why + how, unit=self._unit, target_epsilon=None)
 
 
-_PROCESS: Final = Together()
-
-
-def state_fits(
-    scenario: Scenario, statements: Iterable[PrivacyStatement], *, of_rows: bool, ledger: bool
-) -> PrivacyStatement:
-    """Return what a fit and all earlier protected fits of this process reveal together; see ``Together``."""
-    return _PROCESS.with_fit(scenario, statements, of_rows=of_rows, ledger=ledger)
+PROTECTED_FITS = Together()
+"""Those of this process."""
