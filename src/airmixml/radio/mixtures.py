@@ -17,7 +17,7 @@ from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.radio.air import Reception, air_of, receive
+from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import (
     AirSetting,
     SlotDraws,
@@ -64,7 +64,10 @@ def make_sender(
     if signal.bits:
         dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
-    payload = air_of(scenario).converted(scenario, payload)
+    if scenario.air.dac_bits and not scenario.privacy.noise_kind.brought:  # noise is on symbols before they are rounded
+        from airmixml.radio.transmitters import through_converters
+
+        payload = through_converters(scenario, payload)
     return Table(payload) if signal.kind.tabled else payload
 
 
@@ -271,8 +274,8 @@ class Air:
         for number, setting in enumerate(self.settings):
             powered = draws if number == 0 else draws.powered_as(setting)
             # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
-            place = noise if number == len(self.settings) - 1 else None
-            reception = receive(setting, arrival, powered, noise, place)
+            takes_place = number == len(self.settings) - 1 and arrival.clean.dtype == noise.dtype
+            reception = setting.noise.receive(setting, arrival, powered, noise, noise if takes_place else None)
             blocks.append(as_block(setting, reception, powered, slots.start))
         return blocks
 

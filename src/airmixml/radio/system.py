@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -101,17 +101,20 @@ class System:
             "multiply_accumulates_per_round": signal.operations,
         }
 
+    def in_all(self, of_slot: Callable[[System], Any], slots: int, rounds: int) -> Any:
+        """Return what so many slots and rounds take together, of which each takes ``of_slot``."""
+        return slots * of_slot(self) + (rounds * of_slot(self.of_rounds) if rounds else 0)
+
     @property
     def uplink_symbols(self) -> int:
         """Symbols of all slots and rounds on the air."""
-        slots = self.scenario.radio.slots * self.symbols_on_air
-        return slots + (self.rounds * self.of_rounds.symbols_on_air if self.rounds else 0)
+        return int(self.in_all(lambda each: each.symbols_on_air, self.scenario.radio.slots, self.rounds))
 
     @property
     def air_seconds(self) -> float:
         """How long all slots and rounds take together."""
-        slots = self.scenario.radio.slots * self.slot_seconds + self.acquisition_seconds
-        return slots + (self.rounds * self.of_rounds.slot_seconds if self.rounds else 0.0)
+        slots = self.in_all(lambda each: each.slot_seconds, self.scenario.radio.slots, self.rounds)
+        return float(slots + self.acquisition_seconds)
 
     @property
     def acquisition_seconds(self) -> float:

@@ -108,7 +108,7 @@ class _Amplified(Wrapper):
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
     """Return the payload as it leaves the workers' converters: rounded, or with errors that are left to the noise."""
     air, signal = scenario.air, payload.signal
-    if not air.dac_bits or air.waveform != "single-carrier":
+    if air.waveform != "single-carrier":
         return payload
     converted = _Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
@@ -209,7 +209,7 @@ class TransmitterErrors:
         if distortion.circular:
             along, across, both = along + across, along + across, torch.zeros_like(both)
         self._keep(torch.stack([along, across, both]))
-        return gains * distortion.factor[:, :, None].to(real.dtype)
+        return gains * distortion.factor[:, :, None].to(gains.dtype)
 
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""

@@ -316,7 +316,7 @@ class _NoiseOnIntegers(OwnNoise):
 
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Any | None:
+    ) -> Reception:
         import torch
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
