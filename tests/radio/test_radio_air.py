@@ -8,7 +8,6 @@ from scipy import stats
 
 from airmixml.impairments.fading import draw_fading, draw_phase
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.mixing import transmit_power
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams
@@ -32,7 +31,7 @@ def one_setting() -> tuple[np.ndarray, np.ndarray, np.ndarray, ChannelRealisatio
 
 
 def power_of(power_scale: np.ndarray, ratios: np.ndarray, channel: ChannelRealisation) -> np.ndarray:
-    return transmit_power(*map(torch.from_numpy, (power_scale, ratios, channel.magnitude))).numpy()
+    return power_scale[:, None] * (ratios / channel.magnitude) ** 2
 
 
 def through_baseband(noise_watts: float, seed: int) -> np.ndarray:

@@ -312,7 +312,7 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     forming = times * report.signal.operations
     if report.rounds:
         forming += report.rounds * scenario.sampling_rate * report.system.of_rounds.signal.operations
-    predicted = learned.trained.history.predicted
+    uplink, predicted = report.in_all(lambda each: each.symbols_on_air), learned.trained.history.predicted
     assert predicted is not None  # a score on the test set rests on it
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
@@ -322,9 +322,9 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
             lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
             noise=scenario.privacy.noise,
         ),
-        uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
+        uplink_symbols=senders * uplink + (0 if report.centring is None else dataset.input_dim),
         uplink_unit=link.unit,
-        downlink_bits=report.downlink_bits,
+        downlink_bits=report.in_all(lambda each: each.signal.downlink_bits),
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,

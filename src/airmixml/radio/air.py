@@ -166,7 +166,6 @@ class IdealAir:
         return Arrival(slots=slots, payload=payload, index=index, clean=payload.weighted_sum(index, drawn.ratios))
 
 
-
 IDEAL: Final = IdealAir()
 
 

@@ -216,7 +216,6 @@ class _ImpairedAir(IdealAir):
         return ImpairedSlots(setting, payload, index, drawn, slots).arrive()
 
 
-
 class _AirCarryingNoise(_ImpairedAir):
     """The same where workers bring noise: it takes the way of their data, so that no gain tells more of them.
 

@@ -127,6 +127,7 @@ class Assignment:
 
     about: str
     follows_channels: ClassVar[bool] = True  # whether ratios depend on who sends
+    tells: ClassVar[tuple[Fact, ...]] = (SharesTell(),)  # what it says of privacy
 
     def assign(self, ratios: Doubles, magnitude: Doubles, chances: Doubles) -> Doubles:
         """Return the ratios of each slot in the order of its workers.
@@ -134,10 +135,6 @@ class Assignment:
         ``magnitude`` are their channels' amplitudes, ``chances`` uniform numbers; all have the shape slots x scheduled.
         """
         raise NotImplementedError
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return what it says of privacy."""
-        return (SharesTell(),)
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
@@ -162,9 +159,7 @@ class _RandomOrder(Assignment):
 
     about = "in random order"
     follows_channels = False
-
-    def facts(self) -> tuple[Fact, ...]:
-        return ()
+    tells = ()
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
@@ -182,10 +177,7 @@ class MaxMin(Assignment):
     """
 
     about = "the larger ratio to the stronger channel"
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return that colluders learn how others' channels rank; for all others see ``privacy.adversaries``."""
-        return (RanksTell(),)
+    tells = (RanksTell(),)  # to colluders, how others' channels rank; for all others see ``privacy.adversaries``
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
@@ -302,16 +294,6 @@ class PowerControl:
     limited: torch.Tensor  # whether P_max forced beta below what was asked; shape slots
 
 
-def largest_power_scale(ratios: torch.Tensor, magnitude: torch.Tensor, max_power_watts: float) -> torch.Tensor:
-    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that the power limit allows, or infinity; shape slots."""
-    return max_power_watts / (ratios / magnitude).amax(dim=1).square_()
-
-
-def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
-    """Return P = beta q^2 / |h|^2; slots x scheduled."""
-    return (ratios / magnitude).square_().mul_(power_scale_watts[:, None])
-
-
 def control_power(
     scenario: Scenario,
     received_watts: float,
@@ -320,7 +302,7 @@ def control_power(
     reached: torch.Tensor | None = None,
     weakest: torch.Tensor | None = None,
 ) -> PowerControl:
-    """Choose beta for each slot by the scenario's policy, never above what P_max allows, and each worker's power.
+    """Choose beta for each slot by the scenario's policy, at most P_max min_i |h_i|^2 / q_i^2, and each worker's power.
 
     Ratios q and magnitude abs(h) are slots x scheduled. Where only some channels are good enough (``reached``), beta is
     chosen for those, and the others are silent; where none is, it is that of perfect channels: it must not tell who was
@@ -334,7 +316,7 @@ def control_power(
         power = control_power(scenario, received_watts, shares, strong, weakest=limiting)
         return replace(power, power_watts=power.power_watts * reached, limited=power.limited & some[:, 0])
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-    largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
+    largest = max_power_watts / (ratios / (magnitude if weakest is None else weakest)).amax(dim=1).square_()
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
     if not isinstance(asked, type(largest)) or asked.shape not in (largest.shape, ()):
         told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, type(largest)) else shown(asked)
@@ -343,7 +325,7 @@ def control_power(
         )
     beta = asked.minimum(largest)
     # Rounding may carry the worker that sets the limit a hair above it.
-    power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)
+    power_watts = (ratios / magnitude).square_().mul_(beta[:, None]).clamp_(max=max_power_watts)
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)
 
 

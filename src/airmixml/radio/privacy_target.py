@@ -114,12 +114,16 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     scenario = scenario.met
-    system, privacy = System.moving(scenario, sensitivity, distance_metres), scenario.privacy
+    system, privacy = System.moving(scenario, sensitivity), scenario.privacy
+    if distance_metres is not None:
+        system = replace(system, farthest_metres=float(distance_metres.max()))
     needed_watts = system.noise.needed_watts(scenario, sensitivity, system.floor)
     if needed_watts is not None:
         return needed_watts
     epsilon, delta = slots_target(scenario)
-    unit_watts, unit = _unit_design(system)
+    # The received power at which a replaced sample moves a slot by the noise's deviation, and such slots.
+    unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
+    unit = system.design(unit_watts)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 
     def calibrated_watts(design: Design) -> float:
@@ -161,12 +165,6 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
             scenario, "plans no power; give received_watts that returns watts, or power_scale that returns beta"
         )
     return watts
-
-
-def _unit_design(system: System) -> tuple[float, Design]:
-    """Return the received power at which a replaced sample moves a slot by the noise's deviation, and such slots."""
-    watts = assumed_noise_watts(system.scenario) / 2.0 / system.sensitivity.replacement
-    return watts, system.design(watts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:
-    from airmixml.radio.masking import Masking
     from airmixml.radio.workers_noise import IntegerSums
 
 
@@ -36,14 +35,13 @@ class System:
     @staticmethod
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose encoded data have these dimensions; distances are workers'."""
-        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return System(scenario=scenario.met, dimensions=(input_dim, label_dim), farthest_metres=farthest)
+        system = System(scenario=scenario.met, dimensions=(input_dim, label_dim))
+        return system if distance_metres is None else replace(system, farthest_metres=float(distance_metres.max()))
 
     @staticmethod
-    def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> System:
+    def moving(scenario: Scenario, moves: Sensitivity) -> System:
         """Return the system of a scenario whose workers can move a mixture so far."""
-        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return System(scenario=scenario.met, moves=moves, farthest_metres=farthest)
+        return System(scenario=scenario.met, moves=moves)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # the rest is derived again
@@ -145,11 +143,6 @@ class System:
         return noise
 
     @cached_property
-    def masking(self) -> Masking | None:
-        """What workers add to hide themselves; None where other noise does."""
-        return self.noise.masking(self.scenario)
-
-    @cached_property
     def integers(self) -> IntegerSums | None:
         """The sums that workers send integers for; None where they send real numbers."""
         return self.noise.sums(self.scenario, self.sensitivity)
@@ -199,11 +192,7 @@ class System:
     @cached_property
     def symbols_on_air(self) -> int:
         """Symbols that a slot takes: with data and without, pilots, guards; of integers one for each bit."""
-        return self.symbols_of(self.signal)
-
-    def symbols_of(self, signal: Signal) -> int:
-        """Return the same of a signal that may be another than the system's own."""
-        return self.noise.symbols_on_air(self.scenario, self.sensitivity, signal.symbols)
+        return self.noise.symbols_on_air(self.scenario, self.sensitivity, self.signal.symbols)
 
     @property
     def slot_seconds(self) -> float:
@@ -265,7 +254,7 @@ class System:
             yield facts.PowerTells()
         yield from self.air.facts(self)
         yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
-        yield from scenario.mixing.assignment_kind.facts()
+        yield from scenario.mixing.assignment_kind.tells
         yield from radio.schedule_kind.facts(scenario)
         yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
