@@ -6,7 +6,7 @@ firmware/ does the same in C, to the last bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
@@ -63,7 +63,7 @@ class FrameKind(IntegerCode):
 
     def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
         """Return the rules of its masks; of all that were agreed on, for fewer and fewer workers."""
-        return [each.with_bits(self.bits) for each in agreed]
+        return [replace(each, bits=self.bits) for each in agreed]
 
     def noisy(self, vector: NDArray[np.floating], seed: bytes, slot: int) -> Integers:
         """Return the vector rounded and with noise, before masks; shape numbers."""

@@ -48,10 +48,6 @@ class Rules:
     self_deviation: float  # of a worker's own mask, per real symbol
     bits: int = 0  # masks are uniform modulo 2^bits; 0: they are Gaussian. One width: two would share a key stream
 
-    def with_bits(self, bits: int) -> "Rules":
-        """Return the same for symbols that are integers modulo 2^bits."""
-        return replace(self, bits=bits)
-
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
         counts = self.bits, self.workers, self.degree, self.most_repeats, self.threshold, self.quorum
@@ -112,15 +108,11 @@ def fewest_who_know(graph: MaskGraph, quorum: int, threshold: int) -> int:
     return min(graph.fewest_sharing(threshold), two_lists)
 
 
-def has_quorum(seats: int, colluders: int, absent: int) -> bool:
-    """Return whether enough are present to agree on a list."""
-    return absent <= seats - majority(seats, colluders)
-
-
 def is_recoverable(seats: int, degree: int, colluders: int, absent: int) -> bool:
     """Return whether enough are present to agree on a list and, but by a rare chance, to rebuild every secret."""
     usually_absent = most_among(degree, absent, seats, _STOPPED_ROUNDS)
-    return has_quorum(seats, colluders, absent) and usually_absent <= degree - _threshold(seats, degree, colluders)
+    can_agree = absent <= seats - majority(seats, colluders)
+    return can_agree and usually_absent <= degree - _threshold(seats, degree, colluders)
 
 
 def most_recoverable(seats: int, works: Callable[[int], bool]) -> int:
@@ -139,8 +131,3 @@ def recovering_degree(seats: int, colluders: int, absent: int) -> int:
 
 def _threshold(seats: int, degree: int, colluders: int) -> int:
     return majority(degree, most_among(degree, colluders, seats))
-
-
-def share_of(absent: int, seats: int) -> float:
-    """Return so many workers as a share, rounded down to four digits: a share that stands for no more."""
-    return math.floor(1e4 * absent / seats) / 1e4

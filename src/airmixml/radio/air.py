@@ -41,7 +41,7 @@ class Channels(NamedTuple):
     seats: Any = None  # what impairments are drawn from
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Arrival:
     """Consecutive slots before any noise: who sent what, and the sum over the mean gain, slots x symbols."""
 

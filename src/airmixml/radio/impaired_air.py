@@ -211,9 +211,9 @@ class _ImpairedAir(IdealAir):
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        from airmixml.radio.impaired_reception import ImpairedSlots
+        from airmixml.radio.impaired_reception import ImpairedArrival
 
-        return ImpairedSlots(setting, payload, index, drawn, slots).arrive()
+        return ImpairedArrival(setting, payload, index, drawn, slots)
 
 
 class _AirCarryingNoise(_ImpairedAir):
