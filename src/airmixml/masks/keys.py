@@ -101,7 +101,10 @@ def pair_seed(
     """
     if own_identity == other_identity:
         raise ProtocolError(f"identity = {own_identity} shares no key with itself; give each worker its own number")
-    bound = _bound(purpose, {own_identity: own.public, other_identity: other_public}, number)
+    keys = {own_identity: own.public, other_identity: other_public}
+    ends = b"".join(identity_bytes(identity) + keys[identity] for identity in sorted(keys))
+    # To be read in one way: lengths are fixed, and a pair's first mask has no number.
+    bound = PROTOCOL + b" " + purpose.encode() + b"\0" + ends + (number.to_bytes(8, "big") if number else b"")
     return derive(own.shared_secret(other_public), salt=round_id, information=bound)
 
 
@@ -147,12 +150,6 @@ def _is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _bound(purpose: Purpose, public_keys: dict[int, bytes], number: int) -> bytes:
-    """Return the ``info`` of HKDF, to be read in one way: lengths are fixed, and a pair's first mask has no number."""
-    ends = b"".join(identity_bytes(identity) + public_keys[identity] for identity in sorted(public_keys))
-    return PROTOCOL + b" " + purpose.encode() + b"\0" + ends + (number.to_bytes(8, "big") if number else b"")
 
 
 def _nonce(sender: int) -> bytes:

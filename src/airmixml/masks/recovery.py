@@ -57,7 +57,13 @@ def split(
     if not 1 <= threshold <= holders:
         raise ProtocolError(f"threshold = {threshold} must be from 1 to the {holders} holders")
     coefficients = [int.from_bytes(secret, "big"), *(random_below(PRIME) for _ in range(threshold - 1))]
-    return [_value(coefficients, place + 1).to_bytes(SHARE_BYTES, "big") for place in range(holders)]
+    shares = []
+    for x in range(1, holders + 1):
+        value = 0
+        for coefficient in reversed(coefficients):
+            value = (value * x + coefficient) % PRIME
+        shares.append(value.to_bytes(SHARE_BYTES, "big"))
+    return shares
 
 
 def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
@@ -76,13 +82,6 @@ def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
     if secret >> 8 * SECRET_BYTES:
         raise ProtocolError("shares do not fit together: a holder sent a wrong one; rebuild from others")
     return secret.to_bytes(SECRET_BYTES, "big")
-
-
-def _value(coefficients: list[int], x: int) -> int:
-    value = 0
-    for coefficient in reversed(coefficients):
-        value = (value * x + coefficient) % PRIME
-    return value
 
 
 class Step(IntEnum):

@@ -51,11 +51,6 @@ class AnalogLink:
         """Return how many workers are acquired at the same time."""
         return 1
 
-    def acquisition_seconds(self, scenario: Scenario) -> float:
-        """Return how long it takes to acquire all workers before the first slot."""
-        of_each = scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
-        return scenario.workers.count * of_each / self.side_by_side(scenario)
-
     def check(self, tables: Any) -> None:
         """Refuse what it cannot carry; the tables are those of a scenario, and of its air all."""
         if not (tables.privacy.noise_kind.real or tables.air.is_ideal):
@@ -205,7 +200,8 @@ class DigitalLink(AnalogLink):
             return
         from airmixml.radio.masking import enough_absent  # here: an analog run needs no masks
 
-        absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - self._traffic(scenario, sums).lost)
+        lost = Traffic(scenario.link, sums.symbols, scenario.radio.scheduled).lost
+        absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - lost)
         enough = enough_absent(scenario, chance=absent)
         if enough > scenario.privacy.most_absent:
             raise ScenarioError(
@@ -217,10 +213,7 @@ class DigitalLink(AnalogLink):
     def traffic(self, system: System) -> Traffic:
         """Return what a slot takes."""
         assert system.integers is not None
-        return self._traffic(system.scenario, system.integers)
-
-    def _traffic(self, scenario: Scenario, sums: IntegerSums) -> Traffic:
-        return Traffic(scenario.link, sums.symbols, scenario.radio.scheduled)
+        return Traffic(system.scenario.link, system.integers.symbols, system.scenario.radio.scheduled)
 
     def slot_seconds(self, system: System) -> float:
         return max(system.scenario.radio.slot_seconds, self.traffic(system).air_seconds)

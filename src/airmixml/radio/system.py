@@ -17,6 +17,7 @@ from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import IdealAir, Noise, air_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class System:
     @property
     def acquisition_seconds(self) -> float:
         """How long it takes to acquire all workers, one after the other, before the first slot."""
-        return float(self.link.acquisition_seconds(self.scenario))
+        of_each = self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        return float(self.scenario.workers.count * of_each / self.link.side_by_side(self.scenario))
 
     @property
     def acquisition_joules(self) -> float:

@@ -25,9 +25,10 @@ sqrt(N k / 2).
 """
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
+import numpy as np
 import torch
 
 from airmixml.arrays import Integers
@@ -158,15 +159,12 @@ def _distort_waveform(
         longer = (symbols * mean_squares * (model.gain**2 + model.error_variance)).clamp(min=math.ulp(0.0)).sqrt()
         softer = (largest_norm / longer).clamp(max=1.0)
         factor, error = factor * model.gain * softer, error + model.error_variance * softer.square()
-    if limits is not None:
-        # The rounded waveform is taken for Gaussian again.
-        power = factor.square() + error
-        gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
-        factor, error = factor * gain, error * gain.square() + power * clipped
-    if saturation is not None:
-        power = factor.square() + error
-        turned, bent = amplified_gaussian(air, saturation.square() / (mean_squares * power).clamp(min=1e-300))
-        factor, error = factor * turned, error * turned.abs().square() + power * bent
+    # What was rounded, or clipped, is taken for Gaussian again.
+    for limit, model in ((limits, clipped_gaussian), (saturation, partial(amplified_gaussian, air))):
+        if limit is not None:
+            power = factor.square() + error
+            gain, more = model(limit.square() / (mean_squares * power).clamp(min=1e-300))
+            factor, error = factor * gain, error * gain.abs().square() + power * more
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
 
@@ -280,7 +278,7 @@ class ResidualNoise:
         self._filters = (
             pulse_expansion(self.air.roll_off, self.air.timing_offset_symbols).filters
             if smears(self.air)
-            else torch.ones((1, 1), dtype=torch.float64).numpy()
+            else np.ones((1, 1))
         )
         self._kept: torch.Tensor | None = None  # x of every seat, where a sum over the drawn masks is taken
         self._sums: dict[str, torch.Tensor] = {}

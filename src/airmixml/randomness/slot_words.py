@@ -349,8 +349,7 @@ def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords)
     drawn, attempt = chosen[unfinished], 0
     while len(unfinished):
         attempt += 1
-        places = unfinished[:, None] * scheduled + torch.arange(scheduled, device=source.device)
-        more = integers_below(source.words_at(slots, scheduled, places, attempt), workers)
+        more = integers_below(source.words(slots, scheduled, attempt)[unfinished], workers)
         drawn = torch.cat([drawn, more], dim=1)
         ascending, order = drawn.sort(dim=1, stable=True)
         repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
