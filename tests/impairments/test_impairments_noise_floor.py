@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from airmixml import Scenario
-from airmixml.radio.air import true_noise_watts
+from airmixml.radio.air import RECEIVER, true_noise_watts
 from airmixml.radio.privacy_target import private_received_watts
-from airmixml.radio.system import assumed_noise_watts, sensitivity_of
+from airmixml.radio.system import sensitivity_of
 
 
 def within(decibels: float) -> Scenario:
@@ -19,7 +19,7 @@ def within(decibels: float) -> Scenario:
 
 
 def test_known_noise_is_the_nominal_one() -> None:
-    assert true_noise_watts(within(0)) == assumed_noise_watts(within(0)) == 10.0 ** (-114 / 10 - 3)
+    assert true_noise_watts(within(0)) == RECEIVER.stated_watts(within(0)) == 10.0 ** (-114 / 10 - 3)
 
 
 @pytest.mark.long

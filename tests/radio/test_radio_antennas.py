@@ -11,7 +11,6 @@ import torch
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.impairments.fading import draw_fading
 from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
@@ -59,7 +58,8 @@ def test_with_fading_the_server_has_what_every_antenna_receives() -> None:
     source = slot_words(Streams(faded.seed), "fading")
     who = drawn.scheduled_workers.numpy()
     gains = [
-        setting.worker_path_gain[who] * draw_fading(faded.radio, range(40), 5, source, a).numpy() for a in range(3)
+        setting.worker_path_gain[who] * faded.radio.fading_kind.draw(faded.radio, range(40), 5, source, a).numpy()
+        for a in range(3)
     ]
     watts = drawn.power_watts.numpy() * sum(gain**2 for gain in gains)
     expected = np.bincount(who.ravel(), watts.ravel(), 30)

@@ -22,7 +22,6 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.privacy_target import centring_target, composes_exactly
-from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -119,7 +118,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         return None
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
-    half_noise_watts = assumed_noise_watts(scenario) / 2.0
+    half_noise_watts = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0
     mu, delta = centring_target(scenario)
     gain = worker_path_gain(scenario, distance_metres) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())

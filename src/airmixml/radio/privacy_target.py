@@ -23,7 +23,7 @@ from airmixml.privacy.adversaries import DRAWN
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.statements import drawn_alike, state_row
 from airmixml.radio.mixing import PowerPolicy, wrong_policy
-from airmixml.radio.system import System, adversary_named, assumed_noise_watts
+from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.wording import against, epsilon_text, shown
@@ -122,7 +122,7 @@ def private_received_watts(
         return needed_watts
     epsilon, delta = slots_target(scenario)
     # The received power at which a replaced sample moves a slot by the noise's deviation, and such slots.
-    unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
+    unit_watts = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0 / sensitivity.replacement
     unit = system.design(unit_watts)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 

@@ -242,7 +242,7 @@ class System:
             ),
             counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
-            noise_watts=assumed_noise_watts(scenario),
+            noise_watts=scenario.privacy.noise_kind.stated_watts(scenario),
             max_participations=most,
             slots_per_round=slots_per_round(radio.slots, most) if most else 0,
             sampling=radio.schedule_kind.sampling,
@@ -284,8 +284,3 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
     adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(best_power_gain, scenario))
     return adversary
-
-
-def assumed_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
-    return float(scenario.privacy.noise_kind.stated_watts(scenario))

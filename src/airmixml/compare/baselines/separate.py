@@ -20,7 +20,7 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
-from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
+from airmixml.radio.system import adversary_named, sensitivity_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import SYMBOLS_PER_SECOND, Population, Signal
@@ -110,7 +110,7 @@ def _state_orthogonal(
         received_watts=(loudest,),
         counts=(population.count,),
         sensitivity=sensitivity,
-        noise_watts=assumed_noise_watts(scenario),
+        noise_watts=scenario.privacy.noise_kind.stated_watts(scenario),
         facts=(
             facts.PowerTells(),
             facts.Transmitters(
