@@ -13,7 +13,7 @@ from scipy import stats
 from airmixml import Scenario, simulate
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.rounding import reduce, signed
+from airmixml.integers.encoding import reduce, signed
 from airmixml.masks.graph import draw_graph
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.links import Traffic

@@ -13,9 +13,8 @@ from scipy import stats
 from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
-from airmixml.integers.exact_sampler import draw_skellam
+from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.integers.integer_noise import SumTarget, fitted
-from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu

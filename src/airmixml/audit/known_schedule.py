@@ -27,8 +27,7 @@ from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
-from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.rounding import reduce
+from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario

@@ -17,7 +17,6 @@ from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
-from airmixml.radio.centring import with_centring
 from airmixml.radio.masking import enough_absent
 from airmixml.radio.mixtures import AirReport
 from airmixml.radio.privacy_target import slots_target
@@ -351,4 +350,4 @@ def _sharpest(scenario: Scenario, report: AirReport, name: str, adjacency: str) 
         statement = by(exact_accountant(name, everybody_sends=report.design.everybody_sends))
     except PrivacyError:
         statement = by(scenario.privacy.accountant)
-    return with_centring(statement, report.centring)
+    return statement if report.centring is None else report.centring.added_to(statement)

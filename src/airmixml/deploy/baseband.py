@@ -23,7 +23,7 @@ from airmixml.deploy.air import MOST_WORKERS, Samples, SumOnAir, as_bytes, frame
 from airmixml.deploy.frames import Sender
 from airmixml.deploy.wire import Message
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import standard_normals
+from airmixml.masks.keys import standard_normals
 
 if TYPE_CHECKING:
     from airmixml.masks.rules import Rules

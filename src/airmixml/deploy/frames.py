@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
-from airmixml.integers.exact_sampler import skellam_table
-from airmixml.integers.rounding import IntegerCode, signed
-from airmixml.masks.expansion import Use, stream_words, word_bytes
+from airmixml.integers.encoding import IntegerCode, signed, skellam_table
+from airmixml.masks.keys import Use, stream_words, word_bytes
 
 if TYPE_CHECKING:
     from airmixml.masks.recovery import RecoveringWorker

@@ -38,8 +38,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import edge_masks, reduced, self_mask
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, opened, pair_seed, sealed, signature
+from airmixml.masks.keys import (
+    KEY_BYTES,
+    PROTOCOL,
+    KeyPair,
+    edge_masks,
+    opened,
+    pair_seed,
+    reduced,
+    sealed,
+    self_mask,
+    signature,
+)
 from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 

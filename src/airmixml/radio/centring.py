@@ -106,11 +106,6 @@ class CentringSlot:
         )
 
 
-def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> PrivacyStatement:
-    """Return what holds for the slots and the one that estimated the mean, if there was one."""
-    return statement if slot is None else slot.added_to(statement)
-
-
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none."""
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio

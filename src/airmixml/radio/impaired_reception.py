@@ -36,7 +36,7 @@ from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
 from airmixml.radio.mixing import PowerControl
-from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import ResidualNoise, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import normal_pairs, slot_words
 from airmixml.scenario import Air
 from airmixml.workers.signal import Payload, Places
@@ -88,8 +88,9 @@ class ImpairedArrival(Arrival):
                     self._carriers = leaks if self._carriers is None else self._carriers + leaks
                 turned.append(errors.add(of_pieces, index[:, seats], watts))
             together = slice(parts[0].start, parts[-1].stop)
-            for sent, arriving in errors.senders(drawn.power_watts[:, together]):
-                self._add(sent, arriving, index[:, together], turned, self.gains.draws.some(together))
+            gains, draws = torch.cat(turned, dim=1), self.gains.draws.some(together)
+            for sent, turn in errors.senders(drawn.power_watts[:, together]):
+                self._add(sent, index[:, together], gains if turn == 1 else turn * gains, draws)
         # Mean gain that the server divides by, complex; slots x pieces, or x 1.
         self.divisor = self._divisor(mean) if divisor is None else divisor
         # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
@@ -135,20 +136,16 @@ class ImpairedArrival(Arrival):
         share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
         return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
-    def _add(
-        self, sent: Payload, parts: Parts, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws
-    ) -> None:
-        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
-        for part, (of_gain, sign) in parts.items():
-            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
-            if of_gain == "imag" and not bool(weights.any()):
+    def _add(self, sent: Payload, samples: torch.Tensor, gains: torch.Tensor, draws: SeatDraws) -> None:
+        """Add what workers with these samples, slots x workers, send with gains of slots x workers x pieces."""
+        for part, weights in (("real", gains.real.contiguous()), ("imag", gains.imag.contiguous())):
+            if (part == "imag" or self._sums) and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
                 factors = timing_factors(self.air, draw_offsets(draws))
                 some = sent.weighted_sums(samples, weights, factors, self._places)
             else:
                 some = sent.weighted_sum(samples, weights, self._places)
-            some = some if sign > 0.0 else -some
             self._sums[part] = self._sums[part] + some if part in self._sums else some
 
     def _over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -78,7 +78,7 @@ class SlotTotals:
         scale_watts = draws.power_scale_watts
         if of_rounds:
             self.rounds += len(draws)
-            scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
+            scale_watts = scale_watts * self.system.counted_in_rounds
         # Who is silent spends nothing. Whose packets are lost was heard: without masks in its own noise alone.
         heard = draws.ratios > 0.0 if self.system.noise.masked else (draws.ratios > 0.0) | (draws.power_watts > 0.0)
         planned_watts = ratios.square() * scale_watts[:, None]

@@ -76,12 +76,13 @@ class System:
             return self.integers.hidden_variance / self.of_rounds.integers.hidden_variance
         return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)
 
-    def counted_in_rounds(self, received_watts: float) -> float:
-        """Return what a round's received power counts as beside other slots: of integers it is that of bits."""
+    @property
+    def counted_in_rounds(self) -> float:
+        """What a watt received in a round counts as beside other slots: of integers it is the power of bits."""
         sums = self.of_rounds.integers
         if self.integers is None or sums is None:
-            return received_watts
-        return received_watts * self.round_strength * self.integers.received_watts / sums.received_watts
+            return 1.0
+        return self.round_strength * self.integers.received_watts / sums.received_watts
 
     @property
     def about_rounds(self) -> dict[str, Any]:

@@ -56,11 +56,6 @@ _FEW_NUMBERS: Final = 1 << 26
 _STEPS_PER_DEVIATION: Final = 16.0
 _MOST_OF_THE_POOL: Final = 0.99
 
-Parts = dict[str, tuple[str, float]]
-"""By the part of what arrives: the part of gains that brings it there, and its sign."""
-_AS_IT_IS: Final[Parts] = {"real": ("real", 1.0), "imag": ("imag", 1.0)}
-_AHEAD: Final[Parts] = {"real": ("imag", -1.0), "imag": ("real", 1.0)}  # by a quarter turn
-
 
 class _Converted(Wrapper):
     """Vectors rounded to levels that end at the largest symbol of each, and no longer than declared."""
@@ -181,20 +176,18 @@ class TransmitterErrors:
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def senders(self, power_watts: torch.Tensor) -> list[tuple[Payload, Parts]]:
-        """Return what workers with these powers, slots x workers, send as real numbers: clipped, compressed, turned."""
+    def senders(self, power_watts: torch.Tensor) -> list[tuple[Payload, complex]]:
+        """Return what workers with these powers, slots x workers, send: real numbers, times 1 or a quarter turn."""
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
-            return [(payload, _AS_IT_IS)]
+            return [(payload, 1)]
         limits = limit_amplitude(scenario.air.peak_power_dbm, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
-            return [(sent, _AS_IT_IS)]
-        parts: list[tuple[Payload, Parts]] = [(_Amplified(sent, scenario.air, saturation, 0), _AS_IT_IS)]
-        if scenario.air.amplifier_turn_degrees:
-            parts.append((_Amplified(sent, scenario.air, saturation, 1), _AHEAD))
-        return parts
+            return [(sent, 1)]
+        turns: list[complex] = [1, 1j] if scenario.air.amplifier_turn_degrees else [1]
+        return [(_Amplified(sent, scenario.air, saturation, part), turn) for part, turn in enumerate(turns)]
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Take gains into account, slots x workers x pieces, with shares; return them as transmitters change them."""
@@ -312,14 +305,24 @@ class ResidualNoise:
         """Covariance of the terms on a symbol once all seats are added, in watts; slots x pieces x terms x terms."""
         masking, squares = self.masking, self._sums["squares"]
         total = masking.own_watts * squares
-        if masking.graph is not None:
+        graph, seats = masking.graph, self._seats
+        if graph is not None:
             sending = self._sums["sending"][:, None, None, None]
             mean, arrived = self._expected_terms(), self._sums["sum"]
             expected = mean[..., :, None] * mean[..., None, :]
             crossed = arrived[..., :, None] * mean[..., None, :]
-            differences = self._over_masks(sending, squares, arrived, expected, mean)
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
-            total = total + masking.pair_watts * differences + masking.self_watts * from_expected
+            # The sum over masks of (x_i - x_j)(x_i - x_j)'.
+            if self._kept is None or graph.complete:
+                recovered = (seats - sending) * self._recovers
+                every, whole = squares + recovered * expected, arrived + recovered[..., 0] * mean
+                over_masks = graph.degree / (seats - 1) * (seats * every - whole[..., :, None] * whole[..., None, :])
+            else:
+                over_masks = torch.zeros_like(squares)
+                for after in torch.from_numpy(graph.successors).to(squares.device):
+                    apart = self._kept - self._kept[:, :, after]
+                    over_masks += apart.transpose(2, 3) @ apart
+            total = total + masking.pair_watts * over_masks + masking.self_watts * from_expected
         if self.air.dac_bits:
             total = total + masking.rounded_watts(self.air.dac_bits) * squares
         return total
@@ -358,27 +361,6 @@ class ResidualNoise:
             return False
         work = gains.shape[0] * gains.shape[2] * self.terms**2 * len(self.masking.graph.edges)
         return work <= _MOST_DIFFERENCES
-
-    def _over_masks(
-        self,
-        sending: torch.Tensor,
-        squares: torch.Tensor,
-        arrived: torch.Tensor,
-        expected: torch.Tensor,
-        mean: torch.Tensor,
-    ) -> torch.Tensor:
-        """Return sum over masks (x_i - x_j)(x_i - x_j)'; slots x pieces x terms x terms."""
-        graph, seats = self.masking.graph, self._seats
-        assert graph is not None
-        if self._kept is None or graph.complete:
-            recovered = (seats - sending) * self._recovers
-            every, total = squares + recovered * expected, arrived + recovered[..., 0] * mean
-            return graph.degree / (seats - 1) * (seats * every - total[..., :, None] * total[..., None, :])
-        summed = torch.zeros_like(squares)
-        for after in torch.from_numpy(graph.successors).to(squares.device):
-            apart = self._kept - self._kept[:, :, after]
-            summed += apart.transpose(2, 3) @ apart
-        return summed
 
     def _add(self, name: str, values: torch.Tensor) -> None:
         self._sums[name] = self._sums[name] + values if name in self._sums else values

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
-from airmixml.integers.rounding import grid_margin
 from airmixml.masks.graph import Honest
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.facts import Rounding
