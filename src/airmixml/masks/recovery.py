@@ -1,9 +1,8 @@
 """Recovery of the masks that absent workers leave behind: both sides, as state machines without a network.
 
-A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets, one of each for every
-mask that they share with it: the seed of its own mask b_i, and its mask key, which gives all m_ij. After the slots the
-server names the absent workers; neighbours then hand out shares of the seed of each present worker and of the key of
-each absent one, never both of the same worker (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
+docs/trust.md#recovery has the protocol (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020): a worker sends
+v_i + n_i + b_i + sum_j m_ij, and its neighbours hold shares, one of each for every mask that they share with it, of the
+seed of its own mask b_i and of its mask key, which gives all m_ij.
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the

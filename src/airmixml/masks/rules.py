@@ -1,10 +1,9 @@
 """What every worker of a round insists on, so that no list of absent workers reveals more than is stated.
 
 Of n workers C collude, and at most A may be called absent; everybody has k masks, at most c of them shared with
-colluders and at most a with workers that are called absent. Everybody in the list of those present then keeps at least
-d = k - a - c masks that nobody reveals: ``graph`` has what follows. Two sets of signatures above (n + C) / 2
-(``quorum``) share an honest worker, which signs one list; above (k + c) / 2 shares (``threshold``) nobody can rebuild
-both secrets of a worker; those who are present can sign, and rebuild, with A <= n - quorum and a <= k - threshold.
+colluders and at most a with workers that are called absent. docs/trust.md#recovery says why a ``quorum`` is above
+(n + C) / 2 and a ``threshold`` above (k + c) / 2; those who are present can sign, and rebuild, with A <= n - quorum and
+a <= k - threshold.
 
 The graph is drawn when the rules stand. So they say what any graph must keep to, a little worse than the planned one,
 and masks are so much stronger that they hide as much on the worst of those.

@@ -3,11 +3,10 @@
 A link knows what of the air it meets, who is absent, how long a slot takes, what a worker spends, and what it refuses.
 On the analog one all workers of a slot send at once, and their signals add up on the air.
 
-On a digital one workers send integers modulo 2^b as packets, one after the other, to untrusted access points, which
-add up what their workers send and forward one vector. A sum of masked integers is masked, so an access point learns
-what an isolating listener does. Of the air a link has what its rate and its packet errors stand for, which are stated
-and follow from no path loss; phases, timing and fading change no bit that arrives. Absent workers stay absent, and so
-is a worker with a packet that never arrives, for the whole slot: half a vector would leave half of its masks.
+On a digital one (docs/trust.md#digital-links) workers send integers modulo 2^b as packets, one after the other, to
+untrusted access points. Of the air a link has what its rate and its packet errors stand for; phases, timing and fading
+change no bit that arrives. A worker with a packet that never arrives is absent for the whole slot: half a vector would
+leave half of its masks.
 """
 
 from __future__ import annotations

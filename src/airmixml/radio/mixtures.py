@@ -228,11 +228,6 @@ class Air:
         """Where they are simulated."""
         return find_device(self.speed.device)
 
-    @property
-    def block_slots(self) -> int:
-        """How many are simulated at a time."""
-        return self.speed.block_slots or suitable_block(self.settings[0], self.device)
-
     @cached_property
     def holder(self) -> torch.Tensor:
         """The sample, or the rows, that each worker holds; shape workers."""
@@ -255,7 +250,8 @@ class Air:
         alone. A ``sender`` stands for the scenarios' workers.
         """
         payload = sender or self.new_payload()
-        blocks = in_blocks(range(self.slots) if slots is None else slots, self.block_slots)
+        block_slots = self.speed.block_slots or suitable_block(self.settings[0], self.device)
+        blocks = in_blocks(range(self.slots) if slots is None else slots, block_slots)
         receive = partial(self.receive, payload)
         if self.device.type == "cpu" and payload.in_any_order:
             yield from in_order(receive, blocks, self.speed.threads)

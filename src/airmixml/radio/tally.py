@@ -13,13 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, watts_to_dbm
+from airmixml.devices import in_order
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds
+from airmixml.radio.draws import AirSetting, check_family, draw_slots, in_blocks, slots_of_rounds, suitable_block
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import row_statement, row_statements, slots_target
 from airmixml.radio.slot_totals import SlotTotals
@@ -267,10 +268,11 @@ def rehearse_family(
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
     tallies = [Tally(each, holding=holding) for each in settings]
-    for draws in draw_blocks(settings[0]):
+    first, every = settings[0], range(settings[0].scenario.radio.slots)
+    for draws in in_order(partial(draw_slots, first), in_blocks(every, suitable_block(first))):
         for each, tally in zip(settings, tallies, strict=True):
-            tally.add_draws(draws if each is settings[0] else draws.powered_as(each))
-        progress("rehearsal", tallies[0].slots, settings[0].scenario.radio.slots)
+            tally.add_draws(draws if each is first else draws.powered_as(each))
+        progress("rehearsal", tallies[0].slots, len(every))
     for tally in tallies:
         if tally.system.rounds:  # one after the other, as they are sent
             setting = AirSetting.of(tally.scenario, input_dim, label_dim, distance_metres, in_rounds=True)
