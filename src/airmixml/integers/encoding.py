@@ -101,7 +101,6 @@ class IntegerCode:
         return np.asarray(in_steps.astype(np.int64))  # towards zero: no number grows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -157,7 +156,6 @@ class SkellamTable:
     low: NDArray[np.uint64]  # the lower 64 bits; values
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Integers:
-        """Return numbers of that shape."""
         words = generator.integers(0, 1 << _WORD, size=shape, dtype=np.uint64)
         return self.at(words, lambda _: int(generator.integers(0, 1 << _WORD, dtype=np.uint64)))
 

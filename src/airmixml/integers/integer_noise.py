@@ -184,7 +184,6 @@ class IntegerNoise:
         return self.decoded(reduce(noisy, self.code.bits))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             **self.code.to_dict(),
             "workers": self.workers,

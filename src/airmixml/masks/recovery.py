@@ -161,7 +161,6 @@ class RecoveringWorker:
         self._agreed: frozenset[int] = frozenset()
 
     def announce(self) -> Announcement:
-        """Return what this worker publishes."""
         commitments = seed_commitment(self._own_seed), nonce_commitment(self._run, self.identity, self._nonce)
         said = Announcement(self.identity, self._mask_keys.public, self._channel_keys.public, *commitments)
         return replace(said, signed=signature(self._signing_key, said.statement(self._run)))

@@ -321,11 +321,9 @@ class ExpectedNoise:
 
     @property
     def total_watts(self) -> float:
-        """All of it."""
         return self.receiver_watts + self.own_watts + self.gains_watts + self.absent_watts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**vars(self), "total_watts": self.total_watts}
 
 

@@ -66,7 +66,6 @@ class Masking:
 
     @property
     def in_words(self) -> str:
-        """What hides a worker."""
         if self.graph is None:
             return "its own noise"
         among = f"{self.honest.count:,} honest workers"

@@ -150,7 +150,6 @@ class MixtureBlock:
 
     @property
     def slots(self) -> int:
-        """Number of slots in the block."""
         return len(self.drawn)
 
     @property
@@ -178,7 +177,6 @@ class AirReport(Tally):
         return cls(AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres), dataset)
 
     def add(self, block: MixtureBlock) -> None:
-        """Take one block into account."""
         self.add_draws(block.drawn)
         self._received_slots += block.slots
         sums = [block.noise_variance.sum(), block.drawn.ratios.square().sum()]
@@ -220,12 +218,10 @@ class Air:
 
     @property
     def slots(self) -> int:
-        """How many there are."""
         return self.settings[0].scenario.radio.slots
 
     @property
     def device(self) -> torch.device:
-        """Where they are simulated."""
         return find_device(self.speed.device)
 
     @cached_property
@@ -234,7 +230,6 @@ class Air:
         return torch.from_numpy(self.population.sample_index).to(self.device)
 
     def new_reports(self) -> list[AirReport]:
-        """Return a report of each scenario, before the first slot."""
         holding = self.population.sample_index
         return [AirReport(each, self.dataset, holding=holding) for each in self.settings]
 

@@ -26,7 +26,7 @@ from airmixml.radio.mixing import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
-from airmixml.wording import against, epsilon_text, shown
+from airmixml.wording import epsilon_text, shown
 from airmixml.workers.population import held_by, row_name
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
@@ -178,14 +178,7 @@ class RowPrivacy:
 
     @property
     def epsilons(self) -> dict[str, float]:
-        """The epsilons by adversary."""
         return {each.adversary: each.epsilon for each in self.statements}
-
-    def told(self, adversary: str) -> str:
-        """Return what is certified against one adversary, in words."""
-        epsilon = self.epsilons.get(adversary)
-        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon_text(epsilon)}"
-        return f"{said} {against(adversary)}, {self.held}"
 
     @property
     def when(self) -> str:

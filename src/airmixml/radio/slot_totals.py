@@ -6,7 +6,7 @@ No symbol is looked at, so a plan can be added up without data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -173,7 +173,6 @@ class SlotTotals:
 
     @property
     def largest_power_watts(self) -> float:
-        """The largest power that any worker sent with."""
         return float(self._largest["power"])
 
     @property
@@ -187,7 +186,7 @@ class SlotTotals:
         in_rounds, plan = self.of_workers("in_rounds"), self._planned.with_rounds(self.rounds)
         air, antennas = plan.fact(facts.ImperfectAir), plan.fact(facts.Antennas)
         if self._sent_failure and antennas.in_rounds and self._planned_strengths is not None:
-            watts, _ = self._planned_strengths.bounded(air.gain_bound, air.in_rounds)
+            watts, _ = self._planned_strengths.kinds(air.gain_bound, air.in_rounds)
             in_rounds = np.minimum(in_rounds, self.rounds * watts[-1] * antennas.in_rounds[-1])
         return self.of_workers("at_server") + in_rounds
 
@@ -284,40 +283,33 @@ class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(_STEPS, dtype=torch.int64)
-        self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
-        self._of_rounds: SlotStrengths | None = None  # counted apart: each kind may be exact by itself
+        # Of slots and of rounds apart, since each kind may be exact by itself: of each step, smallest and largest.
+        self._counts = [torch.zeros(_STEPS, dtype=torch.int64) for _ in range(2)]
+        self._ends = [torch.tensor([math.inf, 0.0], dtype=torch.float64) for _ in range(2)]
 
     def add(self, received_watts: torch.Tensor, *, of_rounds: bool = False) -> None:
         """Count slots, or those of rounds; shape slots."""
-        if of_rounds:
-            self._of_rounds = self._of_rounds or SlotStrengths()
-            self._of_rounds.add(received_watts)
-            return
-        ends = self._range.to(received_watts.device)
+        ends = self._ends[of_rounds].to(received_watts.device)
         smallest, largest = torch.aminmax(received_watts)
-        self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
+        self._ends[of_rounds] = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
         step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
-        self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
+        self._counts[of_rounds] = _counted(self._counts[of_rounds], step.clamp_(0, _STEPS - 1).long())
 
-    def bounded(self, gain: float, in_rounds: tuple[float, ...]) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return ``kinds`` with a bound on gains; rounds with one on their mean are one kind, as strong as any is."""
-        (watts, counts), rounds = self._kinds(), self._of_rounds
-        if rounds is None or not in_rounds:
-            watts, counts = self.kinds()
-            return tuple(gain * value for value in watts), counts
-        more_watts, more_counts = rounds.kinds()
-        return (*(gain * value for value in watts), in_rounds[-1] * max(more_watts)), (*counts, sum(more_counts))
+    def kinds(self, gain: float = 1.0, in_rounds: Sequence[float] = ()) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds.
 
-    def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds."""
-        if self._of_rounds is None:
-            return self._kinds()
-        (watts, counts), (more_watts, more_counts) = self._kinds(), self._of_rounds.kinds()
-        return (*watts, *more_watts), (*counts, *more_counts)
+        With a bound on gains; rounds with one on their mean (the last ``in_rounds``) are one kind, as strong as any is.
+        """
+        (watts, counts), (more_watts, more_counts) = self._of_kind(0), self._of_kind(1)
+        watts, in_all = tuple(gain * each for each in watts), tuple(gain * each for each in more_watts)
+        if in_rounds and more_counts:
+            in_all, more_counts = (in_rounds[-1] * max(more_watts),), (sum(more_counts),)
+        return (*watts, *in_all), (*counts, *more_counts)
 
-    def _kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
+    def _of_kind(self, kind: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        counts, (smallest, largest) = self._counts[kind].cpu().numpy(), self._ends[kind].tolist()
+        if not counts.any():
+            return (), ()
         if smallest >= largest * (1.0 - _SAME):
             return (largest,), (int(counts.sum()),)
         used = np.nonzero(counts)[0]

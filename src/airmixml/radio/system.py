@@ -49,7 +49,6 @@ class System:
 
     @cached_property
     def signal(self) -> Signal:
-        """What a worker sends in a slot."""
         assert self.dimensions is not None
         return Signal.of(self.scenario.workers, *self.dimensions)
 
@@ -136,12 +135,10 @@ class System:
 
     @cached_property
     def air(self) -> IdealAir:
-        """What happens between workers and server."""
         return air_of(self.scenario)
 
     @cached_property
     def noise(self) -> Noise:
-        """What hides a worker."""
         noise: Noise = self.scenario.privacy.noise_kind
         return noise
 
@@ -256,19 +253,17 @@ class System:
         if self.power_may_tell_schedule(received_watts):
             yield facts.PowerTells()
         yield from self.air.facts(self)
-        yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
+        for fact in self.noise.facts(scenario, self.sensitivity, received_watts):
+            sums = self.of_rounds.integers if self.rounds else None
+            if sums is None or not isinstance(fact, facts.SumsOfIntegers) or fact.rounding is None:
+                yield fact
+                continue
+            both = fact.rounding, sums.rounding  # slots of both kinds: the coarser and longer of each
+            step_mu, numbers = max(each.step_mu for each in both), max(each.numbers for each in both)
+            yield replace(fact, rounding=Rounding(step_mu=step_mu, numbers=numbers))
         yield from scenario.mixing.assignment_kind.tells
         yield from radio.schedule_kind.facts(scenario)
         yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
-
-    def _of_both(self, fact: facts.Fact) -> facts.Fact:
-        """Return what noise says of slots of both kinds: of sums of integers, the coarser and longer of each."""
-        sums = self.of_rounds.integers if self.rounds else None
-        if sums is None or not isinstance(fact, facts.SumsOfIntegers) or fact.rounding is None:
-            return fact
-        both = fact.rounding, sums.rounding
-        coarser = Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
-        return replace(fact, rounding=coarser)
 
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:

@@ -56,7 +56,7 @@ class Tally(SlotTotals):
         stated: list[facts.Fact] = [facts.PowerTells()] if self.limited_slots else []
         if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
             in_rounds = planned.fact(facts.ImperfectAir).in_rounds
-            received_watts, counts = self._planned_strengths.bounded(self.system.gain_bound, in_rounds)
+            received_watts, counts = self._planned_strengths.kinds(self.system.gain_bound, in_rounds)
         else:
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
             stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]

@@ -268,8 +268,15 @@ class RoundsOnAir:
 
     def send(self, told: Broadcast) -> Round:
         """Broadcast the model, run one slot, and return what was received."""
-        if self.done < len(self.rounds):
-            return self._again(told)
+        if self.done < len(self.rounds):  # under another model the noise of a round would be used twice
+            found = self.rounds[self.done]
+            alike = np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE)
+            if found.told.clip != told.clip or not alike:
+                raise ScenarioError(
+                    "the rounds of these slots were run under other models; simulate the scenario again"
+                )
+            self.done += 1
+            return found
         self._progress("rounds", self.done, len(self))
         self.payload.broadcast(told)
         self._told = told
@@ -281,14 +288,6 @@ class RoundsOnAir:
         gradient = as_gradient(self.setting.signal, block.inputs[0]) / self.payload.unit
         self.rounds.append(Round(told, gradient, float(block.noise_variance[0].sqrt()) / self.payload.unit))
         return self.rounds[-1]
-
-    def _again(self, told: Broadcast) -> Round:
-        """Return what was received in a round that was run; under another model its noise would be used twice."""
-        found = self.rounds[self.done]
-        if found.told.clip != told.clip or not np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE):
-            raise ScenarioError("the rounds of these slots were run under other models; simulate the scenario again")
-        self.done += 1
-        return found
 
     def receive(self, slot: int) -> MixtureBlock:
         """Run the slot of a round, or take what is kept of it under the same model, and have the report count it.

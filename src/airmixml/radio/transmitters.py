@@ -295,7 +295,9 @@ class ResidualNoise:
         self._add("sum", by_piece @ terms)
         self._add("sending", sending.sum(dim=1))
         self._add("present", (shares * sending).sum(dim=1))
-        if self._exact(gains):
+        graph, sums = self.masking.graph, gains.shape[0] * gains.shape[2] * self.terms**2
+        every = gains.shape[1] == self._seats
+        if graph is not None and every and sums * len(graph.edges) <= _MOST_DIFFERENCES:
             recovered = (~sending)[:, None, :, None] & self._recovers
             arrives = by_piece[..., None] * terms[:, None]
             self._kept = torch.where(recovered, self._expected_terms()[:, :, None], arrives)
@@ -354,13 +356,6 @@ class ResidualNoise:
         present = self._sums["present"]
         there = torch.where(present > 0.0, present, 1.0)
         return (means / (means @ middle)).to(there) / there[:, None, None]
-
-    def _exact(self, gains: torch.Tensor) -> bool:
-        """Whether the sum over the masks of the drawn graph is small enough to be taken."""
-        if self.masking.graph is None or gains.shape[1] < self._seats:
-            return False
-        work = gains.shape[0] * gains.shape[2] * self.terms**2 * len(self.masking.graph.edges)
-        return work <= _MOST_DIFFERENCES
 
     def _add(self, name: str, values: torch.Tensor) -> None:
         self._sums[name] = self._sums[name] + values if name in self._sums else values

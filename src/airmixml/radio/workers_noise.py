@@ -94,7 +94,6 @@ class IntegerSums:
         return replace(self, honest=honest, masked=not honest.is_cut), note
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             **self.noise.to_dict(),
             "carriers": self.carriers,
@@ -106,7 +105,6 @@ class IntegerSums:
 
     @property
     def in_words(self) -> str:
-        """What hides a worker."""
         if not self.masked:
             return "its own Skellam noise on integers"
         masks = f"masks that are uniform modulo 2^{self.noise.code.bits}{self.honest.assumption}"
