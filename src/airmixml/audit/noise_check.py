@@ -231,7 +231,7 @@ def stated_noise_watts(scenario: Scenario, sums: IntegerSums | None = None) -> f
     if sums is not None:
         return 2.0 * sums.received_watts * sums.carriers * sums.noise.variance_per_worker * sums.noise.code.step**2
     if not scenario.privacy.noise_kind.brought:
-        return scenario.privacy.noise_kind.stated_watts(scenario)
+        return float(scenario.privacy.noise_kind.stated_watts(scenario))
     any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
     return planned_design(scenario, any_sensitivity, received_watts=0.0).in_workers_noise().noise_watts
 

@@ -68,7 +68,7 @@ class FrameKind(IntegerCode):
         """Return the vector rounded and with noise, before masks; shape numbers."""
         count = len(vector)
         words = stream_words(seed, Use.ROUNDING, slot, 0, count, _ROUNDING_BYTES)
-        rounded = self.rounded_by(vector[None, :], words[None, :])[0]
+        rounded = self.rounded(vector[None, :], words[None, :])[0]
 
         def tie(place: tuple[int, ...]) -> int:
             return int(stream_words(seed, Use.NOISE_TIES, slot, place[0], 1, _NOISE_BYTES)[0])

@@ -80,17 +80,10 @@ class IntegerCode:
         mean = min(self.steps / math.sqrt(self.numbers), 0.5)
         return mean * (1.0 - mean)
 
-    def rounded(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
-        """Return integers; workers x numbers, as the vectors."""
-        places = self._places(vectors)
-        return _up_or_down(places, generator.integers(0, 1 << _FRACTION_BITS, size=vectors.shape, dtype=np.uint32))
-
-    def rounded_by(self, vectors: NDArray[np.floating], words: NDArray[np.unsignedinteger]) -> Integers:
-        """Return the same with uniform words of 32 bits that are given, of the vectors' shape."""
-        return _up_or_down(self._places(vectors), words)
-
-    def _places(self, vectors: NDArray[np.floating]) -> Integers:
-        """Return vectors in units of 2^-32 steps, none longer than the norm; workers x numbers."""
+    def rounded(
+        self, vectors: NDArray[np.floating], words: NDArray[np.unsignedinteger] | np.random.Generator
+    ) -> Integers:
+        """Return integers; workers x numbers, as the vectors, and as uniform words of 32 bits, or of a generator."""
         with np.errstate(over="ignore"):
             in_steps = vectors / np.float64(self.step)
             lengths = np.sqrt(np.einsum("wd,wd->w", in_steps, in_steps))
@@ -98,17 +91,15 @@ class IntegerCode:
             raise PrivacyError("vectors: must be finite, in steps too; a worker without data sends zeros")
         factors = np.minimum(self.steps * (1.0 - _NORM_MARGIN) / np.maximum(lengths, 1e-300), 1.0)
         in_steps *= factors[:, None] * 2.0**_FRACTION_BITS
-        return np.asarray(in_steps.astype(np.int64))  # towards zero: no number grows
+        places: Integers = in_steps.astype(np.int64)  # towards zero: no number grows
+        if not isinstance(words, np.ndarray):
+            words = words.integers(0, 1 << _FRACTION_BITS, size=vectors.shape, dtype=np.uint32)
+        places += words.astype(np.uint32)
+        places >>= _FRACTION_BITS
+        return places
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def _up_or_down(places: Integers, words: NDArray[np.unsignedinteger]) -> Integers:
-    """Round, in place, numbers in units of 2^-32 by uniform words of 32 bits."""
-    places += words.astype(np.uint32)
-    places >>= _FRACTION_BITS
-    return places
 
 
 def grid_margin(numbers: int) -> float:

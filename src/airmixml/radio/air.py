@@ -119,10 +119,6 @@ class IdealAir:
         """Return how many gains each seat has that are drawn."""
         return 0
 
-    def pilot_share(self, scenario: Scenario) -> float:
-        """Return the energy of a slot's pilots over the largest of its data."""
-        return 0.0
-
     def sensitivity(self, system: Any, of_data: Sensitivity) -> Sensitivity:
         """Return what one worker can move as it is received, where its data move so much."""
         return of_data

@@ -74,9 +74,6 @@ class _ImpairedAir(IdealAir):
     def drawn_gains(self, setting: AirSetting) -> int:
         return frame_of(setting.scenario.air, setting.signal.symbols).pieces
 
-    def pilot_share(self, scenario: Scenario) -> float:
-        return scenario.air.pilot_share
-
     def sensitivity(self, system: System, of_data: Sensitivity) -> Sensitivity:
         scenario, signal = system.scenario, system.signal
         removal, replacement = self._moves(system, of_data)

@@ -122,7 +122,7 @@ def private_received_watts(
         return needed_watts
     epsilon, delta = slots_target(scenario)
     # The received power at which a replaced sample moves a slot by the noise's deviation, and such slots.
-    unit_watts = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0 / sensitivity.replacement
+    unit_watts: float = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0 / sensitivity.replacement
     unit = system.design(unit_watts)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 

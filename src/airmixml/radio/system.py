@@ -186,8 +186,8 @@ class System:
 
         A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
         """
-        share = 0.0 if self.scenario.radio.schedule_kind.by_coin else self.air.pilot_share(self.scenario)
-        return share * self._data_sensitivity.removal if share else 0.0
+        without = self.air.exact or self.scenario.radio.schedule_kind.by_coin
+        return 0.0 if without else self.scenario.air.pilot_share * self._data_sensitivity.removal
 
     @cached_property
     def symbols_on_air(self) -> int:

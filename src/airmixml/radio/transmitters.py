@@ -155,10 +155,10 @@ def _distort_waveform(
         softer = (largest_norm / longer).clamp(max=1.0)
         factor, error = factor * model.gain * softer, error + model.error_variance * softer.square()
     # What was rounded, or clipped, is taken for Gaussian again.
-    for limit, model in ((limits, clipped_gaussian), (saturation, partial(amplified_gaussian, air))):
+    for limit, bussgang in ((limits, clipped_gaussian), (saturation, partial(amplified_gaussian, air))):
         if limit is not None:
             power = factor.square() + error
-            gain, more = model(limit.square() / (mean_squares * power).clamp(min=1e-300))
+            gain, more = bussgang(limit.square() / (mean_squares * power).clamp(min=1e-300))
             factor, error = factor * gain, error * gain.abs().square() + power * more
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
