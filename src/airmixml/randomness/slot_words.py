@@ -304,7 +304,7 @@ class SecretWords(SlotWords):
         Few slots share a key where each takes many words, since those before must be made too.
         """
         length = max(1, min(SLOTS_PER_CHAPTER, _WORDS_PER_KEY // max(1, per_slot)))
-        made = np.empty((len(slots), per_slot), dtype=dtype)
+        made: NDArray[Any] = np.empty((len(slots), per_slot), dtype=dtype)
 
         def make(group: int) -> None:
             first, stop = group * length, min((group + 1) * length, slots.stop)
