@@ -235,8 +235,16 @@ class Noise:
         return self.receiver_watts(scenario, dbm_to_watts(least_dbm))
 
     def drawn_watts(self, scenario: Scenario) -> float:
-        """Return the same as a run draws the receiver's own."""
-        return self.receiver_watts(scenario, true_noise_watts(scenario))
+        """Return the same as a run draws the receiver's own, with interference.
+
+        Where it is known only within so many dB, a run draws it once, uniform in dB: no server knows what it really is.
+        Statements assume the lowest, and learners measure it. Interference disturbs learners like noise, and protects
+        nobody: a server may know what others send, and take it off.
+        """
+        floor_dbm, within_db = scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db
+        if within_db:
+            floor_dbm += float(Streams(scenario.seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db))
+        return self.receiver_watts(scenario, dbm_to_watts(floor_dbm) + dbm_to_watts(scenario.air.interference_dbm))
 
     def in_sum_watts(self, scenario: Scenario) -> float:
         """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned."""
@@ -282,19 +290,6 @@ class Noise:
 
 
 RECEIVER: Final = Noise()
-
-
-def true_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol of this run, with that of interference.
-
-    Where it is known only within so many dB, a run draws it once, uniform in dB: no server knows what it really is.
-    Statements assume the lowest, and learners measure it. Interference disturbs learners like noise, and protects
-    nobody: a server may know what others send, and take it off.
-    """
-    floor_dbm, within_db = scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db
-    if within_db:
-        floor_dbm += float(Streams(scenario.seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db))
-    return dbm_to_watts(floor_dbm) + dbm_to_watts(scenario.air.interference_dbm)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,7 +127,6 @@ class Assignment:
 
     about: str
     follows_channels: ClassVar[bool] = True  # whether ratios depend on who sends
-    tells: ClassVar[tuple[Fact, ...]] = (SharesTell(),)  # what it says of privacy
 
     def assign(self, ratios: Doubles, magnitude: Doubles, chances: Doubles) -> Doubles:
         """Return the ratios of each slot in the order of its workers.
@@ -135,6 +134,10 @@ class Assignment:
         ``magnitude`` are their channels' amplitudes, ``chances`` uniform numbers; all have the shape slots x scheduled.
         """
         raise NotImplementedError
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what it says of privacy."""
+        return (SharesTell(),)
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
@@ -159,7 +162,9 @@ class _RandomOrder(Assignment):
 
     about = "in random order"
     follows_channels = False
-    tells = ()
+
+    def facts(self) -> tuple[Fact, ...]:
+        return ()
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
@@ -177,7 +182,10 @@ class MaxMin(Assignment):
     """
 
     about = "the larger ratio to the stronger channel"
-    tells = (RanksTell(),)  # to colluders, how others' channels rank; for all others see ``privacy.adversaries``
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return that colluders learn how others' channels rank; for all others see ``privacy.adversaries``."""
+        return (RanksTell(),)
 
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords

@@ -261,7 +261,7 @@ class System:
             both = fact.rounding, sums.rounding  # slots of both kinds: the coarser and longer of each
             step_mu, numbers = max(each.step_mu for each in both), max(each.numbers for each in both)
             yield replace(fact, rounding=Rounding(step_mu=step_mu, numbers=numbers))
-        yield from scenario.mixing.assignment_kind.tells
+        yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
         yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
