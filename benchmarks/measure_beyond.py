@@ -214,7 +214,7 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
         ],
         "energy_joules": report.energy_joules,
         "air_seconds": report.air_seconds,
-        "uplink_symbols": report.uplink_symbols,
+        "uplink_symbols": report.in_all(lambda each: each.symbols_on_air),
         "curve": trained.history.test_accuracy if scenario.learner.rounds else [],
         "worker_cost": worker_cost(scenario.workers, dataset.held_dim, report.signal).to_dict(),
         "seconds": time.perf_counter() - started,

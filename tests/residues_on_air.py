@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from airmixml.arrays import db_to_ratio, ratio_to_db
 from airmixml.errors import ScenarioError
-from airmixml.integers.rounding import Residues, reduce
+from airmixml.integers.encoding import Residues, reduce
 
 
 def analog_snr_db(bits: int, deviations: float) -> float:

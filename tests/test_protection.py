@@ -23,7 +23,7 @@ from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.errors import hide_values
 from airmixml.privacy import gaussian_epsilon
-from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
+from airmixml.radio.draws import AirSetting, draw_noise, draw_slots, in_blocks
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.runs import ProtectedResult
@@ -119,7 +119,7 @@ def rows_read(model: AirMixClassifier) -> np.ndarray:
     scenario = model._scenario(len(ROWS), model._rows.seed)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
     clean, shares, first = [], np.zeros((len(model.mixtures_.inputs), len(ROWS))), 0
-    for drawn in draw_blocks(setting, 500):
+    for drawn in (draw_slots(setting, some) for some in in_blocks(range(scenario.radio.slots), 500)):
         draws, noise = drawn.numpy(), draw_noise(setting, range(first, first + len(drawn))).numpy()
         deviation = np.sqrt(dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / draws.power_scale_watts)
         slots = np.arange(first, first + len(draws))

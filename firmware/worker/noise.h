@@ -1,4 +1,4 @@
-/* Skellam noise from random bits by integer arithmetic alone, as src/airmixml/integers/exact_sampler.py draws it. */
+/* Skellam noise from random bits by integer arithmetic alone, as src/airmixml/integers/encoding.py draws it. */
 #ifndef AMX_NOISE_H
 #define AMX_NOISE_H
 

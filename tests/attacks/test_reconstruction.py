@@ -241,7 +241,9 @@ def test_progress_ends_at_all_columns() -> None:
 
 
 def test_a_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"method = 'lest-squares': must be one of least-squares, non-negative, prior"):
+    with pytest.raises(
+        ScenarioError, match=r"method = 'lest-squares': must be one of least-squares, non-negative, prior"
+    ):
         reconstruct(watch(LOUD), "lest-squares")
 
 

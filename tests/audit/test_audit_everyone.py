@@ -15,7 +15,7 @@ from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.isolating_listener import FormedMasks, check_added_noise, draw_honest, isolating_trials
 from airmixml.audit.trials import Bench, Keeper
-from airmixml.masks import expansion
+from airmixml.masks import keys as expansion
 from airmixml.masks.graph import draw_graph, most_absent_neighbours, who_is_left
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.draws import AirSetting

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, sums
 from airmixml.audit.sums import moves_of
 from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.schedules import presence_of
+from airmixml.radio.schedules import POISSON
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
@@ -107,9 +108,9 @@ def test_nothing_to_reveal_and_nobody_to_audit(audited: Audited) -> None:
         audited("private-iris", adversary="release", fault="schedule-revealed")
     silent = (*TIGHT, "radio.schedule=poisson", "radio.slots=1", "radio.scheduled=1")
     seeds = (Scenario.preset("paper-iris").with_overrides(*silent, f"seed={seed}") for seed in range(20))
-    nobody = next(
-        each for each in seeds if not presence_of(each, range(1), slot_words(Streams(each.seed), "ratios")).any()
-    )
+    fading = torch.ones((1, 1))
+    words = ((each, slot_words(Streams(each.seed), "ratios")) for each in seeds)
+    nobody = next(each for each, source in words if not POISSON.shares(each, fading, range(1), source, source).any())
     with pytest.raises(ScenarioError, match="nobody tossed heads"):
         audited("paper-iris", *silent, f"seed={nobody.seed}", adversary="server")
 

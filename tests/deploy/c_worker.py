@@ -19,8 +19,7 @@ from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract, Member
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import PREFIX, SERVER, Message, Type
-from airmixml.masks.expansion import edge_masks, uniform_integers
-from airmixml.masks.keys import is_signed, signature, verifying_key
+from airmixml.masks.keys import edge_masks, is_signed, signature, uniform_integers, verifying_key
 from airmixml.scenario import Learner, Privacy, Workers
 from airmixml.workers.signal import payload_of
 

@@ -48,9 +48,8 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.integers.exact_sampler import SkellamTable, skellam_table
-from airmixml.masks.expansion import Use, stream_words
-from airmixml.masks.keys import KeyPair, verifying_key
+from airmixml.integers.encoding import SkellamTable, skellam_table
+from airmixml.masks.keys import KeyPair, Use, stream_words, verifying_key
 from airmixml.masks.rules import Rules
 from airmixml.workers.signal import payload_of
 

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario
-from airmixml.impairments.fading import choose_antenna, draw_fading
+from airmixml.impairments.fading import choose_antenna
 from airmixml.impairments.gain_bound import antenna_gain_bound, largest_fading_sum
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
@@ -22,7 +22,7 @@ def on_antennas(antennas: int, *changes: str) -> Scenario:
 
 def chosen(scenario: Scenario, workers: int) -> tuple[torch.Tensor, torch.Tensor]:
     source = slot_words(Streams(5), "fading")
-    first = draw_fading(scenario.radio, SLOTS, workers, source)
+    first = scenario.radio.fading_kind.draw(scenario.radio, SLOTS, workers, source)
     return choose_antenna(scenario, first, torch.ones_like(first), SLOTS, source)
 
 

@@ -12,12 +12,12 @@ from seats_for_tests import aired, drawn_on
 
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import dbm_to_watts
-from airmixml.impairments.fading import deepest_shadow, draw_shadowing, path_gain, weakest_gain, worker_path_gain
+from airmixml.impairments.fading import deepest_shadow, draw_shadowing, weakest_gain, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.hardware import leaked, removal_factor
 from airmixml.planning import InputMoments, make_plan
-from airmixml.radio.air import true_noise_watts
-from airmixml.radio.system import System, assumed_noise_watts
+from airmixml.radio.air import RECEIVER
+from airmixml.radio.system import System
 from airmixml.radio.tally import rehearse
 
 SYMBOLS_PER_SECOND = 794_000.0
@@ -35,7 +35,7 @@ class TestShadows:
     def test_they_are_part_of_every_path_and_of_its_floor(self) -> None:
         plain, shadowed = Scenario(), Scenario().with_overrides("air.shadowing_db=6")
         metres = np.linspace(1.0, 300.0, 4)
-        clear = path_gain(plain.radio, metres)
+        clear = plain.radio.path_loss_kind.gain(plain.radio, metres)
         assert np.array_equal(worker_path_gain(plain, metres), clear)
         assert np.allclose(worker_path_gain(shadowed, metres), clear * draw_shadowing(shadowed, 4))
         assert weakest_gain(shadowed) == pytest.approx(weakest_gain(plain) * 10.0**-1.8)
@@ -54,8 +54,9 @@ class TestInterference:
     def test_it_disturbs_and_does_not_protect(self) -> None:
         plain = aired("mixing.power=max", "radio.noise_dbm=-100")
         disturbed = plain.with_overrides("air.interference_dbm=-97")
-        assert true_noise_watts(disturbed) == pytest.approx(dbm_to_watts(-100.0) + dbm_to_watts(-97.0))
-        assert assumed_noise_watts(disturbed) == assumed_noise_watts(plain) == pytest.approx(dbm_to_watts(-100.0))
+        assert RECEIVER.drawn_watts(disturbed) == pytest.approx(dbm_to_watts(-100.0) + dbm_to_watts(-97.0))
+        for each in (disturbed, plain):
+            assert RECEIVER.stated_watts(each) == pytest.approx(dbm_to_watts(-100.0))
         before, after = (rehearse(each, 4, 3).privacy.epsilon for each in (plain, disturbed))
         assert after == pytest.approx(before)
 

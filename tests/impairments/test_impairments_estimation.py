@@ -11,7 +11,6 @@ from seats_for_tests import aired, drawn_on, gains_of, has_deviation
 
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import db_to_ratio
-from airmixml.impairments.fading import path_gain
 from airmixml.impairments.gain_errors import EstimationError, ReciprocityError
 from airmixml.radio.tally import rehearse
 
@@ -110,7 +109,7 @@ def test_without_a_floor_the_bound_is_that_of_a_heavy_tail(fading: str) -> None:
 def test_pilots_give_the_error_of_the_best_linear_estimate() -> None:
     """Least squares weights of h on what pilots show of it, found by regression and not by the formula."""
     scenario = aired("air.estimation_pilots=8", "air.estimation_power_dbm=-40", "mixing.power=max")
-    gain = path_gain(scenario.radio, np.array([353.5533905932738]))[0]
+    gain = scenario.radio.path_loss_kind.gain(scenario.radio, np.array([353.5533905932738]))[0]
     snr = 8 * db_to_ratio(-70.0) / db_to_ratio(-144.0) * gain**2
     rng = np.random.default_rng(4)
     channel, noise = (rng.standard_normal((2, 200_000)).T @ [1, 1j] / math.sqrt(2.0) for _ in range(2))

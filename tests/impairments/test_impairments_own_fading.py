@@ -10,7 +10,7 @@ from scipy.special import gammaincinv
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
-from airmixml.impairments.fading import RAYLEIGH, RICIAN, Fading, draw_fading, silent_share
+from airmixml.impairments.fading import RAYLEIGH, RICIAN, Fading, silent_share
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air, Radio
 from airmixml.streams import Streams
@@ -36,7 +36,7 @@ def on(fading: Any, base: Scenario = PRIVATE, **air: Any) -> Scenario:
 
 def powers(radio: Radio, draws: int = 40_000) -> np.ndarray:
     source = slot_words(Streams(3), "fading")
-    return draw_fading(radio, range(draws // 4), 4, source).numpy().ravel() ** 2
+    return radio.fading_kind.draw(radio, range(draws // 4), 4, source).numpy().ravel() ** 2
 
 
 @pytest.mark.parametrize("m", [0.5, 1.0, 3.0])

@@ -14,7 +14,7 @@ from seats_for_tests import aired, drawn_on, gains_of, setting_of
 
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.arrays import dbm_to_watts
-from airmixml.impairments.fading import path_gain, weakest_gain
+from airmixml.impairments.fading import weakest_gain
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.impaired_air import possible_power
 from airmixml.radio.tally import placed_distances, rehearse
@@ -57,7 +57,7 @@ def test_who_is_silent_does_not_depend_on_who_is_scheduled_or_where() -> None:
 def test_truncation_gives_fading_a_floor_and_a_hidden_schedule_its_credit() -> None:
     fading, truncated = PAPER.with_overrides("radio.fading=rayleigh"), PAPER.with_overrides(*FADES)
     assert weakest_gain(fading) == 0.0
-    corner = path_gain(PAPER.radio, np.array([500.0 / math.sqrt(2.0)]))[0] ** 2
+    corner = PAPER.radio.path_loss_kind.gain(PAPER.radio, np.array([500.0 / math.sqrt(2.0)]))[0] ** 2
     assert weakest_gain(truncated) == pytest.approx(corner * 10 ** (-0.6), rel=1e-9, abs=0)
     without, with_credit, ideal = (rehearse(each, 4, 3) for each in (fading, truncated, PAPER))
     assert without.privacy.sampling == "none"

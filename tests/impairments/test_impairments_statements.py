@@ -262,10 +262,10 @@ def test_loud_transmitters_exceed_their_limit_at_an_eavesdropper() -> None:
     quiet = rehearse(IRIS.with_overrides("air.phase_error_radians=1"), 4, 3)
     assert (
         tally.design.fact(facts.Drawn).sent_watts
-        > float(tally.worker_energy_joules.max()) / tally.joules_per_watt * 1.9
+        > float(tally.worker_energy_joules.max()) / tally.system.joules_per_watt * 1.9
     )
     assert quiet.design.fact(facts.Transmitters).excess == pytest.approx(1.0)
-    watts = float(quiet.worker_energy_joules.max()) / quiet.joules_per_watt
+    watts = float(quiet.worker_energy_joules.max()) / quiet.system.joules_per_watt
     assert quiet.design.fact(facts.Drawn).sent_watts == pytest.approx(watts)
 
 

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from scipy.stats import skellam as scipy_skellam
 
 from airmixml.errors import PrivacyError
-from airmixml.integers.exact_sampler import SkellamTable, draw_skellam, skellam_table
+from airmixml.integers.encoding import SkellamTable, draw_skellam, skellam_table
 from airmixml.streams import Secret, Streams
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from airmixml.errors import PrivacyError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.rounding import reduce, signed
+from airmixml.integers.encoding import draw_skellam, reduce, signed
 from airmixml.privacy.gaussian import gaussian_mu
 from integers_by_hand import (
     add_up,

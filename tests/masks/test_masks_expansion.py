@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml.errors import ProtocolError
-from airmixml.masks import expansion
-from airmixml.masks.expansion import (
+from airmixml.masks import keys as expansion
+from airmixml.masks.keys import (
     Use,
     edge_masks,
     keystream,

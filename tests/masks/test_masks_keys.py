@@ -113,7 +113,7 @@ def test_private_keys_are_not_shown() -> None:
 
 
 def test_a_missing_package_is_named() -> None:
-    code = "import sys; sys.modules['cryptography'] = None; import airmixml.masks; import airmixml.masks.expansion"
+    code = "import sys; sys.modules['cryptography'] = None; import airmixml.masks; import airmixml.masks.keys"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "PluginError: masks: need the package cryptography" in done.stderr

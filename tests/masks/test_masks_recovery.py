@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from round_for_tests import RULES, Party, ready_round, revealed_round, sent_symbols
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import edge_masks, self_mask
 from airmixml.masks.graph import draw_graph
-from airmixml.masks.keys import KeyPair, pair_seed, signature
+from airmixml.masks.keys import KeyPair, edge_masks, pair_seed, self_mask, signature
 from airmixml.masks.recovery import Answer, RecoveryServer, Step
 from airmixml.masks.rules import fewest_who_know
 

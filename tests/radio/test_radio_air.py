@@ -6,9 +6,8 @@ from complex_baseband import ChannelRealisation, normalise_baseband, receive_bas
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.impairments.fading import draw_fading, draw_phase
+from airmixml.impairments.fading import draw_phase
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.mixing import transmit_power
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams
@@ -24,7 +23,7 @@ def one_setting() -> tuple[np.ndarray, np.ndarray, np.ndarray, ChannelRealisatio
     index = rng.integers(20, size=(SLOTS, SCHEDULED))
     ratios = rng.dirichlet(np.ones(SCHEDULED), size=SLOTS)
     source, radio = slot_words(Streams(1), "fading"), Radio(fading="rician", rician_k=2.0)
-    magnitude = 1e-4 * draw_fading(radio, range(SLOTS), SCHEDULED, source).numpy()
+    magnitude = 1e-4 * radio.fading_kind.draw(radio, range(SLOTS), SCHEDULED, source).numpy()
     phase_radians = draw_phase(range(SLOTS), SCHEDULED, slot_words(Streams(1), "phase")).numpy()
     channel = ChannelRealisation(magnitude=magnitude, phase_radians=phase_radians)
     power_scale = rng.uniform(0.5, 2.0, SLOTS) * 1e-14
@@ -32,7 +31,7 @@ def one_setting() -> tuple[np.ndarray, np.ndarray, np.ndarray, ChannelRealisatio
 
 
 def power_of(power_scale: np.ndarray, ratios: np.ndarray, channel: ChannelRealisation) -> np.ndarray:
-    return transmit_power(*map(torch.from_numpy, (power_scale, ratios, channel.magnitude))).numpy()
+    return power_scale[:, None] * (ratios / channel.magnitude) ** 2
 
 
 def through_baseband(noise_watts: float, seed: int) -> np.ndarray:

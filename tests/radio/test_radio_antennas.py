@@ -11,12 +11,11 @@ import torch
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.impairments.fading import draw_fading
 from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
-from airmixml.radio.air import true_noise_watts
+from airmixml.radio.air import RECEIVER
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
@@ -59,7 +58,8 @@ def test_with_fading_the_server_has_what_every_antenna_receives() -> None:
     source = slot_words(Streams(faded.seed), "fading")
     who = drawn.scheduled_workers.numpy()
     gains = [
-        setting.worker_path_gain[who] * draw_fading(faded.radio, range(40), 5, source, a).numpy() for a in range(3)
+        setting.worker_path_gain[who] * faded.radio.fading_kind.draw(faded.radio, range(40), 5, source, a).numpy()
+        for a in range(3)
     ]
     watts = drawn.power_watts.numpy() * sum(gain**2 for gain in gains)
     expected = np.bincount(who.ravel(), watts.ravel(), 30)
@@ -136,7 +136,7 @@ def test_what_is_received_has_the_true_noise_and_learners_measure_it(
     noise = torch.cat([block.inputs - block.clean_inputs, block.labels - block.clean_labels], dim=1).double()
     watts = float((noise.square().mean(dim=1) * beta).mean()) * 2.0
     measured = float((block.noise_variance * beta).mean()) * 2.0
-    true, nominal = true_noise_watts(doubtful), 10.0 ** (-114 / 10 - 3)
+    true, nominal = RECEIVER.drawn_watts(doubtful), 10.0 ** (-114 / 10 - 3)
     assert watts == pytest.approx(true, rel=0.1)
     assert measured == pytest.approx(true, rel=0.15)
     assert abs(math.log(true / nominal)) > 0.3

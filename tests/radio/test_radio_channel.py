@@ -5,7 +5,7 @@ from complex_baseband import ChannelRealisation
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.impairments.fading import draw_fading, draw_magnitude, draw_phase, path_gain
+from airmixml.impairments.fading import POWER_LAW, draw_magnitude, draw_phase
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams
@@ -16,7 +16,7 @@ DRAWS = 40_000
 def faded(fading: str, k: float, draws: int) -> np.ndarray:
     """So many values of abs(g), four in a slot."""
     radio, source = Radio(fading=fading, rician_k=k), slot_words(Streams(2), "fading")
-    return draw_fading(radio, range(draws // 4), 4, source).numpy().ravel()
+    return radio.fading_kind.draw(radio, range(draws // 4), 4, source).numpy().ravel()
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def faded(fading: str, k: float, draws: int) -> np.ndarray:
     ],
 )
 def test_path_gain_by_hand(distance: float, exponent: float, gain: float) -> None:
-    assert path_gain(Radio(path_loss_exponent=exponent), np.array([distance])) == pytest.approx([gain], rel=1e-12)
+    assert POWER_LAW.gain(Radio(path_loss_exponent=exponent), np.array([distance])) == pytest.approx([gain], rel=1e-12)
 
 
 def rice(k: float) -> object:
@@ -70,7 +70,7 @@ def test_channel_is_path_gain_times_fading_with_a_uniform_phase() -> None:
     gain, radio = np.linspace(1e-4, 1e-3, 7), Radio(fading="rayleigh")
     fading, phase = (slot_words(Streams(0), name) for name in ("fading", "phase"))
     magnitude = draw_magnitude(radio, torch.from_numpy(gain), torch.from_numpy(workers), slots, fading).numpy()
-    assert magnitude == pytest.approx(gain[workers] * draw_fading(radio, slots, 3, fading).numpy())
+    assert magnitude == pytest.approx(gain[workers] * radio.fading_kind.draw(radio, slots, 3, fading).numpy())
     channel = ChannelRealisation(magnitude=magnitude, phase_radians=draw_phase(slots, 3, phase).numpy())
     assert channel.phase_radians is not None
     assert same_distribution(channel.phase_radians, stats.uniform(0, 2 * np.pi).cdf)

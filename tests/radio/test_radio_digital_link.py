@@ -13,7 +13,7 @@ from scipy import stats
 from airmixml import Scenario, simulate
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.rounding import reduce, signed
+from airmixml.integers.encoding import reduce, signed
 from airmixml.masks.graph import draw_graph
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.links import Traffic
@@ -93,7 +93,7 @@ def test_time_energy_and_epsilon_do_not_depend_on_the_air(air: str) -> None:
     for each in second.statements:
         if each.accountant == "gdp" and each.adjacency == "remove-one":
             assert each.epsilon == pytest.approx(second.privacy.epsilon, rel=1e-10)  # everybody learns the same
-    assert second.given.air == there.air  # what was asked for is what is reported
+    assert second.system.given.air == there.air  # what was asked for is what is reported
 
 
 def test_energy_is_time_on_the_air_times_power_of_those_who_send() -> None:

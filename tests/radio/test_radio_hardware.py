@@ -15,6 +15,7 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.hardware import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.air import air_of
+from airmixml.radio.draws import AirSetting
 from airmixml.radio.impaired_reception import convert_received
 from airmixml.radio.mixtures import MixtureBlock, make_sender
 from airmixml.radio.system import sensitivity_of
@@ -306,6 +307,19 @@ def test_no_waveform_is_longer_after_rounding_than_declared(bits: int) -> None:
     sent = length * found.factor.square() + 100 * 2.0 * found.variance
     assert float(sent.max()) <= 1.5**2 * (1.0 + 1e-9)
     assert float(sent[0, 1]) > 0.8 * 2.0
+
+
+def test_amplifiers_of_ofdm_turn_the_sum() -> None:
+    """The gain of a saturated amplifier is complex, and so is what arrives; pilots tell the server the mean turn."""
+    ofdm = scenario("air.waveform=ofdm", "air.amplifier_saturation_dbm=10", "air.amplifier_turn_degrees=60")
+    setting, payload = AirSetting.of(ofdm, 98, 2, np.full(ofdm.workers.count, 50.0)), TwoWaveforms()
+    samples, watts = torch.tensor([[0, 1]]), torch.ones((1, 2), dtype=torch.float64)
+    found = distort(ofdm, payload, samples, watts)
+    assert found is not None
+    assert float(found.factor.angle().min()) > 0.1
+    errors = transmitters.TransmitterErrors(setting, payload, watts)
+    arrives = errors.add(torch.ones((1, 2, 1), dtype=torch.complex64), samples, watts)
+    assert arrives[:, :, 0].numpy() == pytest.approx(found.factor.numpy(), rel=1e-6)
 
 
 def test_a_peak_limit_gives_no_credit_for_a_hidden_schedule() -> None:

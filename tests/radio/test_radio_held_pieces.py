@@ -11,7 +11,7 @@ from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.radio.air import Reception, air_of, receive
+from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.mixtures import make_sender
 
@@ -133,7 +133,7 @@ def held(setting: AirSetting, drawn: SlotTensors, dataset: DataSet) -> Reception
     sender = make_sender(scenario, dataset, torch.device("cpu"))
     arrival = air_of(setting.scenario).arrive(setting, sender, drawn.scheduled_workers, given, range(SLOTS))
     none = torch.zeros((SLOTS, setting.signal.symbols), dtype=torch.float64)
-    return receive(setting, arrival, given, none, None)
+    return setting.noise.receive(setting, arrival, given, none, None)
 
 
 def compare(setting: AirSetting, dataset: DataSet, every: np.ndarray) -> None:

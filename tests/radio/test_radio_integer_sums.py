@@ -13,14 +13,13 @@ from scipy import stats
 from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
-from airmixml.integers.exact_sampler import draw_skellam
+from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.integers.integer_noise import SumTarget, fitted
-from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import workers_noise
-from airmixml.radio.air import Arrival, receive
+from airmixml.radio.air import Arrival
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import is_one_gaussian, private_received_watts
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
@@ -92,7 +91,7 @@ def received_of(
     vars(setting).update(signal=payload.signal, integers=sums)
     arrival = Arrival(slots=range(len(index)), payload=payload, index=index, clean=clean)
     drawn = draw_slots(setting, range(len(index)))
-    return receive(setting, arrival, drawn, torch.zeros(()), None).received
+    return setting.noise.receive(setting, arrival, drawn, torch.zeros(()), None).received
 
 
 def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,8 +223,8 @@ def test_what_the_server_measures_of_noise_does_not_depend_on_data() -> None:
 
 def test_symbols_without_data_are_on_the_air() -> None:
     ideal, real = (simulate(Scenario.preset("trustless-iris").on_air(air)).report for air in ("ideal", "lab"))
-    assert ideal.symbols_per_slot == ideal.signal.symbols
-    assert real.symbols_per_slot > 2 * ideal.signal.symbols  # as many without data as with, and pilots
+    assert ideal.system.symbols_on_air == ideal.signal.symbols
+    assert real.system.symbols_on_air > 2 * ideal.signal.symbols  # as many without data as with, and pilots
 
 
 def test_noise_without_masks_leaves_power_for_the_signal_that_the_sum_hides() -> None:

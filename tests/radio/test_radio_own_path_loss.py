@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
-from airmixml.impairments.fading import PathLoss, best_power_gain, path_gain, weakest_gain
+from airmixml.impairments.fading import PathLoss, best_power_gain, weakest_gain
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
@@ -43,7 +43,7 @@ def on(path_loss: Any, base: Scenario = PRIVATE) -> Scenario:
 
 
 def test_gains_follow_the_decibels() -> None:
-    gains = path_gain(Radio(path_loss=Slopes()), np.array([10.0, 100.0, 1000.0])) ** 2
+    gains = Slopes().gain(Radio(path_loss=Slopes()), np.array([10.0, 100.0, 1000.0])) ** 2
     np.testing.assert_allclose(gains, [10**-5.2, 10**-7.2, 10**-11.2], rtol=1e-12)
 
 

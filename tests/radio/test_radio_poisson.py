@@ -12,7 +12,7 @@ from scipy import stats
 from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.arrays import dbm_to_watts
 from airmixml.edge import train
-from airmixml.radio.draws import AirSetting, draw_blocks
+from airmixml.radio.draws import AirSetting, draw_slots, in_blocks
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import rehearse
@@ -39,7 +39,7 @@ def presence(scenario: Scenario) -> np.ndarray:
     setting = AirSetting.of(scenario, 4, 3, np.full(scenario.workers.count, 50.0))
     sending = np.zeros((scenario.radio.slots, scenario.workers.count), dtype=bool)
     first = 0
-    for drawn in draw_blocks(setting, 1000):
+    for drawn in (draw_slots(setting, some) for some in in_blocks(range(scenario.radio.slots), 1000)):
         draws = drawn.numpy()
         for slot in range(len(draws)):
             who = draws.scheduled_workers[slot][draws.ratios[slot] > 0.0]

@@ -9,7 +9,7 @@ from complex_baseband import received_amplitude
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.radio.mixing import PowerControl, control_power, largest_power_scale, transmit_power
+from airmixml.radio.mixing import PowerControl, control_power
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Scenario
@@ -30,10 +30,13 @@ def controlled(asked: Scenario, private_watts: float, ratios: np.ndarray, magnit
 def test_powers_by_hand() -> None:
     """Two workers, shares 3/4 and 1/4, channels 0.1 and 0.2: |h|^2/q^2 is 0.01778 and 0.64."""
     ratios, magnitude = tensors(np.array([[0.75, 0.25]]), np.array([[0.1, 0.2]]))
-    assert largest_power_scale(ratios, magnitude, 2.0).tolist() == pytest.approx([2.0 * 0.01 / 0.5625])
-    power = transmit_power(torch.tensor([0.01], dtype=torch.float64), ratios, magnitude).numpy()
-    assert power == pytest.approx(np.array([[0.01 * 0.5625 / 0.01, 0.01 * 0.0625 / 0.04]]))
-    assert received_amplitude(power, magnitude.numpy()) == pytest.approx([0.1])  # sqrt(beta)
+    two_watts = scenario("mixing.power=max", f"radio.max_power_dbm={10.0 * np.log10(2000.0)}")
+    control = control_power(two_watts, 0.0, ratios, magnitude)
+    beta = 2.0 * 0.01 / 0.5625
+    assert control.power_scale_watts.tolist() == pytest.approx([beta])
+    power = control.power_watts.numpy()
+    assert power == pytest.approx(np.array([[beta * 0.5625 / 0.01, beta * 0.0625 / 0.04]]))
+    assert received_amplitude(power, magnitude.numpy()) == pytest.approx([np.sqrt(beta)])
 
 
 def scenario(*changes: str) -> Scenario:

@@ -14,7 +14,7 @@ from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.masking import Masking, masking_of, protected_graph
+from airmixml.radio.masking import Masking, any_masking, masking_of
 from airmixml.radio.system import planned_design
 from airmixml.radio.transmitters import ResidualNoise
 from airmixml.streams import Secret
@@ -95,7 +95,8 @@ def test_a_graph_that_may_be_cut_is_drawn_again_and_then_refused() -> None:
     changes = ("workers.count=100", "radio.scheduled=100", "privacy.mask_degree=16", "privacy.colluders=2")
     asked = DIGITS.with_overrides(*changes)
     assert who_is_left(draw_graph(100, 16, 8), 2).is_cut
-    graph, honest = protected_graph(asked, Rigged(8, 8, 1, 8))
+    masking = any_masking(asked, Rigged(8, 8, 1, 8))
+    graph, honest = masking.graph, masking.honest
     assert np.array_equal(graph.successors, draw_graph(100, 16, 1).successors)
     assert not honest.is_cut
     for arithmetic in ("real", "integers"):

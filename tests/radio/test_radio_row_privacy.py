@@ -15,7 +15,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Everyone, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import state_row
-from airmixml.radio.draws import AirSetting, draw_blocks
+from airmixml.radio.draws import AirSetting, draw_slots, in_blocks
 from airmixml.radio.masking import masking_of
 from airmixml.radio.tally import rehearse
 from airmixml.scenario import preset_names, preset_summary
@@ -36,7 +36,7 @@ def test_shifts_of_the_workers_with_a_row_add_up_slot_by_slot(changes: list[str]
     rows, distance_metres = sent.population.sample_index, sent.population.distance_metres
     squared: defaultdict[int, float] = defaultdict(float)
     setting = AirSetting.of(scenario, 4, 3, distance_metres)
-    for block in draw_blocks(setting, 64):
+    for block in (draw_slots(setting, some) for some in in_blocks(range(scenario.radio.slots), 64)):
         draws = block.numpy()
         for slot, workers in enumerate(draws.scheduled_workers):
             amplitude: Counter[int] = Counter()

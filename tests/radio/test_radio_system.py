@@ -18,9 +18,9 @@ MASKED = Scenario.preset("trustless-iris").with_overrides("workers.count=60", "r
 
 def test_facts_are_derived_once_and_not_handed_to_other_processes() -> None:
     system = System.of(MASKED, 5, 3)
-    assert system.masking is system.masking
+    assert system.signal is system.signal
     sent = pickle.loads(pickle.dumps(system))
-    assert "masking" not in vars(sent)
+    assert "signal" not in vars(sent)
     assert sent == system
     assert sent.sensitivity == system.sensitivity
 

@@ -32,7 +32,7 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
 from airmixml.attacks.watched import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
-from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing, path_gain
+from airmixml.impairments.fading import draw_phase, draw_shadowing
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
@@ -77,7 +77,7 @@ class Listener:
         distance_metres = np.hypot(*(places_metres - place_metres).T)
         beside = int(distance_metres.argmin())
         distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
-        gain = path_gain(scenario.radio, distance_metres)
+        gain = scenario.radio.path_loss_kind.gain(scenario.radio, distance_metres)
         gain = gain * draw_shadowing(scenario, len(gain), to_listener=True)
         return cls(
             beside_worker=beside,
@@ -171,7 +171,7 @@ def arrivals(setting: AirSetting, listener: Listener, every: range, speed: Speed
         power_gain = listener.power_gain[scheduled]
         if scenario.radio.fading != "none":
             source = slot_words(streams, "eavesdropper-fading")
-            fading = draw_fading(scenario.radio, numbers, scheduled.shape[1], source).numpy()
+            fading = scenario.radio.fading_kind.draw(scenario.radio, numbers, scheduled.shape[1], source).numpy()
             power_gain = np.minimum(power_gain * fading**2, 1.0)  # nobody receives more than was sent
         heard_watts, turn = power_gain * draws.power_watts / listener.noise_watts, np.exp(1j * phase_radians)
         weights = torch.from_numpy(np.sqrt(heard_watts) * turn).to(device)

@@ -39,7 +39,7 @@ from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.audit.sums import skellam_numbers
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
-from airmixml.integers.rounding import reduce, signed
+from airmixml.integers.encoding import reduce, signed
 from airmixml.masks.graph import most_absent_neighbours
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, any_masking, masking_of
@@ -174,7 +174,7 @@ class FormedMasks:
 
         Of masks that are integers of so many ``bits`` it is the sum modulo 2^64.
         """
-        from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
+        from airmixml.masks.keys import edge_masks  # here: it needs the extra "masks"
 
         where = (0, 0, 1) if self.reused else (slot, 0, symbols)
         deviation = float(np.sqrt(self.masking.pair_watts))

@@ -29,7 +29,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
-from airmixml.radio.system import assumed_noise_watts, planned_design
+from airmixml.radio.system import planned_design
 from airmixml.radio.transmission import RoundsOnAir, open_air, run_here
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import RunContext, Scenario
@@ -226,7 +226,7 @@ def stated_noise_watts(scenario: Scenario, sums: IntegerSums | None = None) -> f
     if sums is not None:
         return 2.0 * sums.received_watts * sums.carriers * sums.noise.variance_per_worker * sums.noise.code.step**2
     if not scenario.privacy.noise_kind.brought:
-        return assumed_noise_watts(scenario)
+        return float(scenario.privacy.noise_kind.stated_watts(scenario))
     any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
     return planned_design(scenario, any_sensitivity, received_watts=0.0).in_workers_noise().noise_watts
 

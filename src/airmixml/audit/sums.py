@@ -42,8 +42,7 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
-from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.rounding import reduce
+from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.tally import placed_distances

@@ -17,7 +17,6 @@ from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
-from airmixml.radio.centring import with_centring
 from airmixml.radio.masking import enough_absent
 from airmixml.radio.mixtures import AirReport
 from airmixml.radio.privacy_target import slots_target
@@ -301,7 +300,7 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     forming = times * report.signal.operations
     if report.rounds:
         forming += report.rounds * scenario.sampling_rate * report.system.of_rounds.signal.operations
-    predicted = learned.trained.history.predicted
+    uplink, predicted = report.in_all(lambda each: each.symbols_on_air), learned.trained.history.predicted
     assert predicted is not None  # a score on the test set rests on it
     state = partial(_sharpest, scenario, report)
     try:
@@ -316,9 +315,9 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         exposure=Exposure.of_statements(
             lambda adversary: state(adversary, scenario.privacy.adjacency), noise=scenario.privacy.noise
         ),
-        uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
+        uplink_symbols=senders * uplink + (0 if report.centring is None else dataset.input_dim),
         uplink_unit=link.unit,
-        downlink_bits=report.downlink_bits,
+        downlink_bits=report.in_all(lambda each: each.signal.downlink_bits),
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
@@ -336,4 +335,4 @@ def _sharpest(scenario: Scenario, report: AirReport, name: str, adjacency: str) 
         statement = by(exact_accountant(name, everybody_sends=report.design.everybody_sends))
     except PrivacyError:
         statement = by(scenario.privacy.accountant)
-    return with_centring(statement, report.centring)
+    return statement if report.centring is None else report.centring.added_to(statement)

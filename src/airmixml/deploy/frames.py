@@ -6,7 +6,7 @@ firmware/ does the same in C, to the last bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
-from airmixml.integers.exact_sampler import skellam_table
-from airmixml.integers.rounding import IntegerCode, signed
-from airmixml.masks.expansion import Use, stream_words, word_bytes
+from airmixml.integers.encoding import IntegerCode, signed, skellam_table
+from airmixml.masks.keys import Use, stream_words, word_bytes
 
 if TYPE_CHECKING:
     from airmixml.masks.recovery import RecoveringWorker
@@ -62,13 +61,13 @@ class FrameKind(IntegerCode):
 
     def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
         """Return the rules of its masks; of all that were agreed on, for fewer and fewer workers."""
-        return [each.with_bits(self.bits) for each in agreed]
+        return [replace(each, bits=self.bits) for each in agreed]
 
     def noisy(self, vector: NDArray[np.floating], seed: bytes, slot: int) -> Integers:
         """Return the vector rounded and with noise, before masks; shape numbers."""
         count = len(vector)
         words = stream_words(seed, Use.ROUNDING, slot, 0, count, _ROUNDING_BYTES)
-        rounded = self.rounded_by(vector[None, :], words[None, :])[0]
+        rounded = self.rounded(vector[None, :], words[None, :])[0]
 
         def tie(place: tuple[int, ...]) -> int:
             return int(stream_words(seed, Use.NOISE_TIES, slot, place[0], 1, _NOISE_BYTES)[0])

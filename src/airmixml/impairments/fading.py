@@ -135,12 +135,6 @@ RAYLEIGH: Final = RayleighFading()
 RICIAN: Final = RicianFading()
 
 
-def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-    """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled."""
-    drawn: torch.Tensor = radio.fading_kind.draw(radio, slots, scheduled, source, antenna)
-    return drawn
-
-
 def choose_antenna(
     scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -156,7 +150,7 @@ def choose_antenna(
         return magnitude, torch.full_like(magnitude, float(antennas))
     chosen, weakest, together = magnitude, magnitude.amin(dim=1), magnitude.square()
     for antenna in range(1, antennas):
-        other = path_gain * draw_fading(scenario.radio, slots, magnitude.shape[1], source, antenna)
+        other = path_gain * scenario.radio.fading_kind.draw(scenario.radio, slots, magnitude.shape[1], source, antenna)
         together = together + other.square()
         its_weakest = other.amin(dim=1)
         better = its_weakest > weakest
@@ -177,7 +171,7 @@ def draw_magnitude(
     magnitude = worker_path_gain[scheduled_workers]
     if radio.fading == "none":
         return magnitude
-    return magnitude.mul_(draw_fading(radio, slots, scheduled_workers.shape[1], source))
+    return magnitude.mul_(radio.fading_kind.draw(radio, slots, scheduled_workers.shape[1], source))
 
 
 def fades(scenario: Scenario) -> bool:
@@ -271,15 +265,9 @@ class _PowerLaw(PathLoss):
 POWER_LAW: Final = _PowerLaw()
 
 
-def path_gain(radio: Radio, distance_metres: Doubles) -> Doubles:
-    """Return the amplitude gain without fading and shadows; same shape as the distances."""
-    gain: Doubles = radio.path_loss_kind.gain(radio, distance_metres)
-    return gain
-
-
 def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:
-    """Return the same of all workers of a scenario, with the shadows that they are in; shape workers."""
-    gain = path_gain(scenario.radio, distance_metres)
+    """Return the amplitude gain of all workers of a scenario, with the shadows that they are in; shape workers."""
+    gain: Doubles = scenario.radio.path_loss_kind.gain(scenario.radio, distance_metres)
     return gain * draw_shadowing(scenario, len(gain)) if scenario.air.shadowing_db else gain
 
 
@@ -294,16 +282,18 @@ def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> 
     corner = scenario.workers.farthest_metres
     farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
     nearest = min(scenario.workers.min_distance_metres, farthest)
-    gain = float(path_gain(scenario.radio, _between(nearest, farthest))[-1])
+    gain = float(_gains_between(scenario, nearest, farthest)[-1])
     return weakest_fading(scenario) * deepest_shadow(scenario) * gain**2
 
 
 def best_power_gain(scenario: Scenario, distance_metres: float) -> float:
     """Return the power gain of the best channel of at least so many metres without fading: in the lightest shadow."""
-    distances = _between(distance_metres, max(distance_metres, scenario.workers.farthest_metres))
-    return float(path_gain(scenario.radio, distances)[0]) ** 2 * db_to_ratio(_CUT * scenario.air.shadowing_db)
+    gains = _gains_between(scenario, distance_metres, max(distance_metres, scenario.workers.farthest_metres))
+    return float(gains[0]) ** 2 * db_to_ratio(_CUT * scenario.air.shadowing_db)
 
 
-def _between(nearest: float, farthest: float) -> Doubles:
-    """Return distances at which a loss that does not rise would show."""
-    return np.linspace(nearest, farthest, _TRIED_DISTANCES)
+def _gains_between(scenario: Scenario, nearest: float, farthest: float) -> Doubles:
+    """Return amplitude gains at distances at which a loss that does not rise would show."""
+    distances = np.linspace(nearest, farthest, _TRIED_DISTANCES)
+    gains: Doubles = scenario.radio.path_loss_kind.gain(scenario.radio, distances)
+    return gains

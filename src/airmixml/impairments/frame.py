@@ -50,7 +50,6 @@ class Frame:
 
     @property
     def pieces(self) -> int:
-        """How many pieces there are."""
         return len(self.lengths)
 
     @cached_property
@@ -60,7 +59,6 @@ class Frame:
 
     @property
     def block_count(self) -> int:
-        """How many blocks there are."""
         return self.blocks[-1] + 1
 
     @property

@@ -27,6 +27,7 @@ from airmixml.impairments.gain_laws import (
 from airmixml.impairments.gains import SeatDraws, draw_gains, impairments_of
 from airmixml.impairments.renewal import echoes_of
 from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
+from airmixml.privacy.gaussian import bracket_root
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
@@ -36,7 +37,7 @@ _MOST_PIECES: Final = 1 << 20
 _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
 _ROUNDING: Final = 1e-9
 _SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
-_TINY, _HALVINGS, _POINTS = 1e-320, 100, 1024
+_TINY, _POINTS = 1e-320, 1024
 
 
 def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> float:
@@ -230,15 +231,12 @@ def largest_fading_ratio(antennas: int, floor: float, failure: float) -> float:
     has a gamma law: P(S > t u, u >= c) = sum_(k < m) t^k / (1 + t)^(k + 1) Q(k + 1, c (1 + t)).
     """
 
-    def log_excess(ratio: float) -> float:
+    def beyond(ratio: float) -> float:
         excess = float(_ratio_excess(antennas, floor, np.array([ratio]))[0])
-        return math.log(max(excess, _TINY)) - math.log(failure)
+        return math.log(failure) - math.log(max(excess, _TINY))
 
-    low, high = 1.0 + 1e-9, float(gammainccinv(antennas, failure)) / floor  # as if both were
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if log_excess(middle) > 0.0 else (low, middle)
-    return high
+    most = float(gammainccinv(antennas, failure)) / floor  # as if both were
+    return bracket_root(beyond, 1.0 + 1e-9, most, tolerance=0.0, relative=1e-14)[1]
 
 
 def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:

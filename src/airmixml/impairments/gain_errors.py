@@ -171,12 +171,12 @@ class Doppler(_Additive):
         if not fades(self.scenario):
             return super().gains(draws)
         frame, device = draws.frame, draws.workers.device
-        blocks = _by_block(frame.seconds, frame.blocks)
-        moves = [innovations(seconds, self.doppler_hz) for seconds in blocks]
+        blocks = np.split(frame.times, np.flatnonzero(np.diff(frame.blocks)) + 1)
+        moves = [innovations(tuple(times.tolist()), self.doppler_hz) for times in (blocks[0], blocks[-1])]
         each = max(move.shape[1] for move in moves)
         normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
         # All blocks but the last are laid out alike.
-        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[-1])]
+        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[1])]
         fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
         fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
         moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
@@ -236,15 +236,6 @@ def innovations(seconds: tuple[float, ...], doppler_hz: float) -> Doubles:
     values, vectors = np.linalg.eigh(j0(turns[:, None] - turns[None, :]) - np.outer(kept, kept))
     large = values > _NEGLIGIBLE
     return np.asarray(vectors[:, large] * np.sqrt(values[large]))
-
-
-@lru_cache(maxsize=64)
-def _by_block(seconds: tuple[float, ...], blocks: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return the times of the pieces of each block."""
-    times: list[list[float]] = [[] for _ in range(blocks[-1] + 1)]
-    for second, block in zip(seconds, blocks, strict=True):
-        times[block].append(second)
-    return tuple(map(tuple, times))
 
 
 def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:

@@ -45,7 +45,6 @@ class SeatDraws:
 
     @property
     def scheduled(self) -> int:
-        """Seats of a slot that are drawn."""
         return self.workers.shape[1]
 
     def some(self, seats: slice) -> Self:

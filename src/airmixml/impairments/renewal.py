@@ -40,12 +40,6 @@ class Echoes:
     direct: float  # amplitude of the direct path
     covariance: NDArray[np.complex128]  # of the scattered part; clusters x clusters
 
-    @property
-    def root(self) -> NDArray[np.complex128]:
-        """A, with A A^H the covariance; clusters x clusters. Neighbouring clusters may be as good as equal."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
 
 def echoes_of(scenario: Scenario) -> Echoes | None:
     """Return the echoes of a scenario; None where the channel is the same on all subcarriers."""
@@ -91,7 +85,9 @@ def standard_profile(name: str) -> tuple[Doubles, Doubles, float]:
 
 def draw_responses(echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
     """Draw H of every seat, new in every slot; slots x scheduled x clusters, complex128."""
-    root = torch.from_numpy(echoes.root).to(draws.workers.device)
+    # A, with A A^H the covariance; clusters x clusters. Neighbouring clusters may be as good as equal.
+    values, vectors = np.linalg.eigh(echoes.covariance)
+    root = torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0))).to(draws.workers.device)
     return draws.complex_normals("echoes", len(root)).to(root.dtype) @ root.T + echoes.direct
 
 

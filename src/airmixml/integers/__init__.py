@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
+    from airmixml.integers.encoding import IntegerCode
     from airmixml.integers.integer_noise import IntegerNoise
-    from airmixml.integers.rounding import IntegerCode
 
 __all__ = ["IntegerCode", "IntegerNoise"]
 

@@ -1,15 +1,8 @@
 """Skellam noise that workers bring in equal shares: what it hides, what a target takes, and the sum it is in.
 
 A Skellam number of variance V is the difference of two Poisson numbers of mean V / 2; the noise of n workers with V
-each is exactly one of variance n V. Its chances are p_t = exp(-V) I_t(V), t an integer. docs/proofs/skellam.md has
-proofs: it hides at least as much as Gaussian noise of nearly the same variance, in any dimension.
-
-Theorem 1. Adding such noise to every number of a vector of integers is mu-GDP (Dong, Roth and Su 2022) between vectors
-at Euclidean distance s, with mu = s m(V), m(V) = 2 Phi^-1((1 + p_0) / 2) = sqrt(8) erfinv(exp(-V) I_0(V)).
-
-Theorem 2. Let vectors of real numbers at distance s be rounded to integers first, each number up or down at random
-with the chances that keep its mean. Then their d numbers with noise are mu-GDP up to a total variation distance of
-d eta on either side, for any eta > 0, with mu = s m (e^(G m) - 1) / (G m), G = m - Phi^-1(eta).
+each is exactly one of variance n V. docs/trust.md#accounting-of-integers has Theorems 1 and 2 on what it hides, and
+docs/proofs/skellam.md their proofs: as much as Gaussian noise of nearly the same variance, in any dimension.
 
 The sum over the workers is taken modulo 2^b, which only forgets: privacy is that of the sum, also where it wraps
 around. Honest workers alone count, the one to be protected among them. Remove-one neighbours: a worker sends its noise
@@ -33,15 +26,16 @@ from scipy.special import erfinv, i0e
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
-from airmixml.integers.exact_sampler import draw_skellam, skellam_tail
-from airmixml.integers.rounding import (
+from airmixml.integers.encoding import (
     FEWEST_STEPS,
     FINEST,
     LARGEST_BITS,
     IntegerCode,
+    draw_skellam,
     measured_rounding_variance,
     reduce,
     signed,
+    skellam_tail,
 )
 from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut, tilt
 from airmixml.privacy.gaussian import bracket_root, gaussian_mu, require
@@ -52,13 +46,16 @@ _LARGEST_VARIANCE: Final = 1e300
 
 
 def mu_per_step(variance: float) -> float:
-    """Return m(V), the mu of a single step in a single number, rounded up."""
+    """Return m(V) = 2 Phi^-1((1 + p_0) / 2) = sqrt(8) erfinv(exp(-V) I_0(V)), the mu of one step in one number.
+
+    Rounded up. Vectors of integers at Euclidean distance s are s m(V)-GDP (Theorem 1; Dong, Roth and Su 2022).
+    """
     require(0.0 < variance <= _LARGEST_VARIANCE, f"variance = {variance:g}: must be above 0 and at most 1e300")
     return math.sqrt(8.0) * float(erfinv(i0e(variance))) * (1.0 + _ROUNDING_MARGIN)
 
 
 def rounded_mu_per_step(variance: float, log_cut: float) -> float:
-    """Return mu / s of Theorem 2 with eta = exp(``log_cut``), rounded up."""
+    """Return mu / s of vectors rounded at random (Theorem 2), eta = exp(``log_cut``), rounded up."""
     single = mu_per_step(variance)
     return single * tilt(single, log_cut)
 
@@ -187,7 +184,6 @@ class IntegerNoise:
         return self.decoded(reduce(noisy, self.code.bits))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             **self.code.to_dict(),
             "workers": self.workers,

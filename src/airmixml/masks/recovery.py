@@ -1,9 +1,8 @@
 """Recovery of the masks that absent workers leave behind: both sides, as state machines without a network.
 
-A worker sends v_i + n_i + b_i + sum_j m_ij. Its neighbours hold shares of two of its secrets, one of each for every
-mask that they share with it: the seed of its own mask b_i, and its mask key, which gives all m_ij. After the slots the
-server names the absent workers; neighbours then hand out shares of the seed of each present worker and of the key of
-each absent one, never both of the same worker (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020).
+docs/trust.md#recovery has the protocol (Bonawitz et al. 2017; on a sparse graph, Bell et al. 2020): a worker sends
+v_i + n_i + b_i + sum_j m_ij, and its neighbours hold shares, one of each for every mask that they share with it, of the
+seed of its own mask b_i and of its mask key, which gives all m_ij.
 
 **Adversary**: the server and up to C workers of its choice, fixed before the graph is drawn. It hears every worker
 perfectly, reads, drops and alters all messages, and may call anyone absent after it has heard all. It cannot break the
@@ -38,8 +37,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import edge_masks, reduced, self_mask
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, opened, pair_seed, sealed, signature
+from airmixml.masks.keys import (
+    KEY_BYTES,
+    PROTOCOL,
+    KeyPair,
+    edge_masks,
+    opened,
+    pair_seed,
+    reduced,
+    sealed,
+    self_mask,
+    signature,
+)
 from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -57,7 +66,13 @@ def split(
     if not 1 <= threshold <= holders:
         raise ProtocolError(f"threshold = {threshold} must be from 1 to the {holders} holders")
     coefficients = [int.from_bytes(secret, "big"), *(random_below(PRIME) for _ in range(threshold - 1))]
-    return [_value(coefficients, place + 1).to_bytes(SHARE_BYTES, "big") for place in range(holders)]
+    shares = []
+    for x in range(1, holders + 1):
+        value = 0
+        for coefficient in reversed(coefficients):
+            value = (value * x + coefficient) % PRIME
+        shares.append(value.to_bytes(SHARE_BYTES, "big"))
+    return shares
 
 
 def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
@@ -76,13 +91,6 @@ def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
     if secret >> 8 * SECRET_BYTES:
         raise ProtocolError("shares do not fit together: a holder sent a wrong one; rebuild from others")
     return secret.to_bytes(SECRET_BYTES, "big")
-
-
-def _value(coefficients: list[int], x: int) -> int:
-    value = 0
-    for coefficient in reversed(coefficients):
-        value = (value * x + coefficient) % PRIME
-    return value
 
 
 class Step(IntEnum):
@@ -153,7 +161,6 @@ class RecoveringWorker:
         self._agreed: frozenset[int] = frozenset()
 
     def announce(self) -> Announcement:
-        """Return what this worker publishes."""
         commitments = seed_commitment(self._own_seed), nonce_commitment(self._run, self.identity, self._nonce)
         said = Announcement(self.identity, self._mask_keys.public, self._channel_keys.public, *commitments)
         return replace(said, signed=signature(self._signing_key, said.statement(self._run)))

@@ -49,7 +49,6 @@ class Announcement:
     signed: bytes = b""
 
     def statement(self, run: bytes) -> bytes:
-        """Return what is signed."""
         content = identity_bytes(self.identity) + self.mask_key + self.channel_key + self.commitment
         return PROTOCOL + b" announcement\0" + sha256(run).digest() + content + self.nonce_commitment
 
@@ -63,7 +62,6 @@ class Reveal:
     signed: bytes = b""
 
     def statement(self, transcript: bytes) -> bytes:
-        """Return what is signed."""
         return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
@@ -235,7 +233,6 @@ class Round:
         return sum(each in keys and is_signed(statement, signatures[each], keys[each]) for each in signatures)
 
     def list_statement(self, absent: Collection[int]) -> bytes:
-        """Return what workers sign."""
         return PROTOCOL + b" absent\0" + self.digest + b"".join(map(identity_bytes, sorted(absent)))
 
 

@@ -1,10 +1,9 @@
 """What every worker of a round insists on, so that no list of absent workers reveals more than is stated.
 
 Of n workers C collude, and at most A may be called absent; everybody has k masks, at most c of them shared with
-colluders and at most a with workers that are called absent. Everybody in the list of those present then keeps at least
-d = k - a - c masks that nobody reveals: ``graph`` has what follows. Two sets of signatures above (n + C) / 2
-(``quorum``) share an honest worker, which signs one list; above (k + c) / 2 shares (``threshold``) nobody can rebuild
-both secrets of a worker; those who are present can sign, and rebuild, with A <= n - quorum and a <= k - threshold.
+colluders and at most a with workers that are called absent. docs/trust.md#recovery says why a ``quorum`` is above
+(n + C) / 2 and a ``threshold`` above (k + c) / 2; those who are present can sign, and rebuild, with A <= n - quorum and
+a <= k - threshold.
 
 The graph is drawn when the rules stand. So they say what any graph must keep to, a little worse than the planned one,
 and masks are so much stronger that they hide as much on the worst of those.
@@ -47,10 +46,6 @@ class Rules:
     mask_deviation: float  # of a mask on an edge, per real symbol
     self_deviation: float  # of a worker's own mask, per real symbol
     bits: int = 0  # masks are uniform modulo 2^bits; 0: they are Gaussian. One width: two would share a key stream
-
-    def with_bits(self, bits: int) -> "Rules":
-        """Return the same for symbols that are integers modulo 2^bits."""
-        return replace(self, bits=bits)
 
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
@@ -112,15 +107,11 @@ def fewest_who_know(graph: MaskGraph, quorum: int, threshold: int) -> int:
     return min(graph.fewest_sharing(threshold), two_lists)
 
 
-def has_quorum(seats: int, colluders: int, absent: int) -> bool:
-    """Return whether enough are present to agree on a list."""
-    return absent <= seats - majority(seats, colluders)
-
-
 def is_recoverable(seats: int, degree: int, colluders: int, absent: int) -> bool:
     """Return whether enough are present to agree on a list and, but by a rare chance, to rebuild every secret."""
     usually_absent = most_among(degree, absent, seats, _STOPPED_ROUNDS)
-    return has_quorum(seats, colluders, absent) and usually_absent <= degree - _threshold(seats, degree, colluders)
+    can_agree = absent <= seats - majority(seats, colluders)
+    return can_agree and usually_absent <= degree - _threshold(seats, degree, colluders)
 
 
 def most_recoverable(seats: int, works: Callable[[int], bool]) -> int:
@@ -139,8 +130,3 @@ def recovering_degree(seats: int, colluders: int, absent: int) -> int:
 
 def _threshold(seats: int, degree: int, colluders: int) -> int:
     return majority(degree, most_among(degree, colluders, seats))
-
-
-def share_of(absent: int, seats: int) -> float:
-    """Return so many workers as a share, rounded down to four digits: a share that stands for no more."""
-    return math.floor(1e4 * absent / seats) / 1e4

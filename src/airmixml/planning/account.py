@@ -34,7 +34,7 @@ from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.gaussian import accountant_named
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import CentringSlot, with_centring
+from airmixml.radio.centring import CentringSlot
 from airmixml.radio.masking import masking_of
 from airmixml.radio.mixing import check_added_power
 from airmixml.radio.privacy_target import (
@@ -70,7 +70,7 @@ def state_slots(
     stated = state_privacy(
         design, asked.adversary, asked.accountant, adjacency=asked.adjacency, delta=asked.delta, better=better
     )
-    return with_any_schedule(stated, design, asked.adversary) if centring is None else with_centring(stated, centring)
+    return with_any_schedule(stated, design, asked.adversary) if centring is None else centring.added_to(stated)
 
 
 @dataclass(frozen=True, kw_only=True)

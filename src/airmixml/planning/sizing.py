@@ -24,7 +24,7 @@ import torch
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
-from airmixml.impairments.fading import path_gain, silent_share, worker_path_gain
+from airmixml.impairments.fading import silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.planning.known_inputs import InputMoments, is_public
@@ -84,7 +84,7 @@ class Sizing:
         scenario = self.scenario
         if scenario.air.is_ideal:
             return 1.0
-        gain = float(path_gain(scenario.radio, self.distance_metres.mean(keepdims=True))[0])
+        gain = float(scenario.radio.path_loss_kind.gain(scenario.radio, self.distance_metres.mean(keepdims=True))[0])
         channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
         gains = draw_gains(
             scenario,

@@ -3,9 +3,8 @@
 The ideal air is one piece of gain 1 for everybody. ``impaired_air`` overrides what impairments change; ``air_of``
 decides between the two, so that an ideal air never asks an impairment. Noise that hides workers has a class for each
 kind, behind the registry ``NOISES``: it knows what lies on the sum of a slot, what it says of privacy, which power and
-symbols it takes, and what it refuses. ``receive`` puts it on what arrives: as the scenario's ``Noise`` does it, or one
-that is known beforehand (the receiver's, and on the ideal air that of the workers, whose masks cancel), or one which
-the server must measure.
+symbols it takes, and what it refuses. ``Noise.receive`` puts it on what arrives: one that is known beforehand (the
+receiver's, and on the ideal air that of the workers, whose masks cancel), or one which the server must measure.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -43,7 +41,7 @@ class Channels(NamedTuple):
     seats: Any = None  # what impairments are drawn from
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Arrival:
     """Consecutive slots before any noise: who sent what, and the sum over the mean gain, slots x symbols."""
 
@@ -72,14 +70,6 @@ class Reception:
     # Signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
     snr: torch.Tensor | None = None
     divisor: torch.Tensor | None = None  # mean gain that was divided by, complex; slots x pieces, or x 1. None: none
-
-
-def receive(setting: Any, arrival: Arrival, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None) -> Reception:
-    """Return the sums with noise on them, from standard normal values (slots x symbols), in ``place`` if it fits."""
-    own: Reception | None = setting.noise.receive(setting, arrival, drawn, normals, place)
-    if own is not None:
-        return own
-    return arrival.receive(setting, drawn, normals, place if arrival.clean.dtype == normals.dtype else None)
 
 
 def receive_mixtures(
@@ -129,24 +119,16 @@ class IdealAir:
         """Return how many gains each seat has that are drawn."""
         return 0
 
-    def pilot_share(self, scenario: Scenario) -> float:
-        """Return the energy of a slot's pilots over the largest of its data."""
-        return 0.0
-
     def sensitivity(self, system: Any, of_data: Sensitivity) -> Sensitivity:
         """Return what one worker can move as it is received, where its data move so much."""
         return of_data
 
     def gain_bound(self, scenario: Scenario, symbols: int) -> float:
-        """Return what no worker's power gain exceeds in a slot of so many symbols, except with ``gain_failure``."""
+        """Return what no worker's power gain exceeds in a slot of so many symbols, but for a stated probability."""
         return 1.0
 
-    def gain_failure(self, scenario: Scenario) -> float:
-        """Return the probability with which ``gain_bound`` fails for some worker; 0 where it cannot."""
-        return 0.0
-
     def sent_failure(self, scenario: Scenario) -> float:
-        """Return the same of gains to one antenna, where what arrived does not tell what was sent."""
+        """Return the probability of a larger gain to one antenna, where what arrived does not tell what was sent."""
         return 0.0
 
     def gains_tell_schedule(self, scenario: Scenario) -> bool:
@@ -178,10 +160,6 @@ class IdealAir:
     def arrive(self, setting: Any, payload: Payload, index: torch.Tensor, drawn: Any, slots: range) -> Arrival:
         """Return the ``Arrival`` of what workers with these samples, slots x scheduled, send."""
         return Arrival(slots=slots, payload=payload, index=index, clean=payload.weighted_sum(index, drawn.ratios))
-
-    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        """Return the payload as it leaves the workers' converters."""
-        return payload
 
 
 IDEAL: Final = IdealAir()
@@ -257,8 +235,16 @@ class Noise:
         return self.receiver_watts(scenario, dbm_to_watts(least_dbm))
 
     def drawn_watts(self, scenario: Scenario) -> float:
-        """Return the same as a run draws the receiver's own."""
-        return self.receiver_watts(scenario, true_noise_watts(scenario))
+        """Return the same as a run draws the receiver's own, with interference.
+
+        Where it is known only within so many dB, a run draws it once, uniform in dB: no server knows what it really is.
+        Statements assume the lowest, and learners measure it. Interference disturbs learners like noise, and protects
+        nobody: a server may know what others send, and take it off.
+        """
+        floor_dbm, within_db = scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db
+        if within_db:
+            floor_dbm += float(Streams(scenario.seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db))
+        return self.receiver_watts(scenario, dbm_to_watts(floor_dbm) + dbm_to_watts(scenario.air.interference_dbm))
 
     def in_sum_watts(self, scenario: Scenario) -> float:
         """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned."""
@@ -297,31 +283,13 @@ class Noise:
 
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Any | None:
-        """Return the ``Reception`` of sums, where ``radio.air.receive`` does not know how; see there."""
-        return None
+    ) -> Reception:
+        """Return the sums with noise on them, from standard normal values (slots x symbols), in ``place`` if given."""
+        received: Reception = arrival.receive(setting, drawn, normals, place)
+        return received
 
 
 RECEIVER: Final = Noise()
-
-
-def true_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol of this run, with that of interference.
-
-    Where it is known only within so many dB, a run draws it once, uniform in dB: no server knows what it really is.
-    Statements assume the lowest, and learners measure it. Interference disturbs learners like noise, and protects
-    nobody: a server may know what others send, and take it off.
-    """
-    drawn_watts = _drawn(scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db, scenario.seed)
-    return drawn_watts + dbm_to_watts(scenario.air.interference_dbm)
-
-
-@lru_cache(maxsize=256)
-def _drawn(nominal_dbm: float, within_db: float, seed: int) -> float:
-    if not within_db:
-        return dbm_to_watts(nominal_dbm)
-    off_db = Streams(seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db)
-    return dbm_to_watts(nominal_dbm + float(off_db))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,11 +312,9 @@ class ExpectedNoise:
 
     @property
     def total_watts(self) -> float:
-        """All of it."""
         return self.receiver_watts + self.own_watts + self.gains_watts + self.absent_watts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**vars(self), "total_watts": self.total_watts}
 
 

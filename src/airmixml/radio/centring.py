@@ -22,7 +22,6 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.privacy_target import centring_target, composes_exactly
-from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -107,11 +106,6 @@ class CentringSlot:
         )
 
 
-def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> PrivacyStatement:
-    """Return what holds for the slots and the one that estimated the mean, if there was one."""
-    return statement if slot is None else slot.added_to(statement)
-
-
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none."""
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
@@ -119,7 +113,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         return None
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     move = squared_norm if privacy.adjacency == "remove-one" else squared_distance
-    half_noise_watts = assumed_noise_watts(scenario) / 2.0
+    half_noise_watts = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0
     mu, delta = centring_target(scenario)
     gain = worker_path_gain(scenario, distance_metres) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
@@ -232,15 +231,6 @@ def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
     source = slot_words(setting.streams, "noise", device)
     return source.normals(slots, setting.signal.symbols)
-
-
-def draw_blocks(
-    setting: AirSetting, block_slots: int = 0, *, slots: range | None = None, device: torch.device = CPU
-) -> Iterator[SlotTensors]:
-    """Yield all slots, or those given, in blocks of that size or of one that suits the device."""
-    every = range(setting.scenario.radio.slots) if slots is None else slots
-    blocks = in_blocks(every, block_slots or suitable_block(setting, device))
-    return in_order(lambda some: draw_slots(setting, some, device), blocks, 0 if device.type == "cpu" else 1)
 
 
 def in_blocks(slots: range, block_slots: int) -> list[range]:

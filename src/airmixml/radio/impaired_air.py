@@ -74,9 +74,6 @@ class _ImpairedAir(IdealAir):
     def drawn_gains(self, setting: AirSetting) -> int:
         return frame_of(setting.scenario.air, setting.signal.symbols).pieces
 
-    def pilot_share(self, scenario: Scenario) -> float:
-        return scenario.air.pilot_share
-
     def sensitivity(self, system: System, of_data: Sensitivity) -> Sensitivity:
         scenario, signal = system.scenario, system.signal
         removal, replacement = self._moves(system, of_data)
@@ -85,7 +82,7 @@ class _ImpairedAir(IdealAir):
         in_rounds = system.of_rounds.signal.symbols if system.rounds else 0
         return Sensitivity(
             removal=repeated * removal,
-            replacement=repeated * replacement * _amplified(scenario.air),
+            replacement=repeated * replacement * expansion(scenario.air),
             numbers=max(signal.symbols, in_rounds),
             in_rounds=in_rounds,
         )
@@ -160,6 +157,13 @@ class _ImpairedAir(IdealAir):
     def channels(
         self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:
+        """Draw channels, and who is in a fade below ``air.truncation_db``: truncated inversion.
+
+        (Goldsmith and Varaiya 1997, IEEE Trans. Inf. Theory 43(6); over the air Zhu, Wang and Huang 2020, IEEE Trans.
+        Wireless Commun. 19(1).) The server, which knows who is silent, does not lower the power scale of a slot for
+        them. Fading has one law for every worker, and is compared with the worker's own mean: so which seats are silent
+        is independent of who sits in them, and a hidden schedule hides as before.
+        """
         scenario, unfaded = setting.scenario, gain[workers]
         seats = SeatDraws(
             slots=slots,
@@ -182,7 +186,7 @@ class _ImpairedAir(IdealAir):
         if renewed is None and several:
             magnitude, antenna_gain = choose_antenna(scenario, magnitude, unfaded, slots, source)
         truncates = scenario.air.truncation_db > -math.inf and fades(scenario)
-        reached = within_reach(scenario, magnitude, unfaded) if truncates else None
+        reached = (magnitude / unfaded).square() >= db_to_ratio(scenario.air.truncation_db) if truncates else None
         return Channels(magnitude, antenna_gain, reached, weakest, replace(seats, magnitude=magnitude))
 
     def sent(self, setting: AirSetting, planned: SlotTensors, channels: Channels, slots: range) -> SlotTensors:
@@ -191,8 +195,10 @@ class _ImpairedAir(IdealAir):
         The power scale of the slot was set before anybody knew.
         """
         scenario, seats = setting.scenario, channels.seats
-        there = present(scenario, seats)
-        ratios, power_watts = planned.ratios * there, planned.power_watts * there
+        ratios, power_watts = planned.ratios, planned.power_watts
+        if scenario.air.absent:
+            there = seats.uniforms("absent")[:, :, 0] >= scenario.air.absent
+            ratios, power_watts = ratios * there, power_watts * there
         if _sends_softly(scenario.air):
             possible = possible_power(scenario, power_watts, setting.radiated_share)
             kept = (possible / power_watts).nan_to_num_(nan=0.0)
@@ -202,23 +208,18 @@ class _ImpairedAir(IdealAir):
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        from airmixml.radio.impaired_reception import ImpairedSlots
+        from airmixml.radio.impaired_reception import ImpairedArrival
 
-        return ImpairedSlots(setting, payload, index, drawn, slots).arrive()
-
-    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        from airmixml.radio.transmitters import through_converters
-
-        return through_converters(scenario, payload)
+        return ImpairedArrival(setting, payload, index, drawn, slots)
 
 
 class _AirCarryingNoise(_ImpairedAir):
     """The same where workers bring noise: it takes the way of their data, so that no gain tells more of them.
 
-    Noise is on symbols before a converter rounds them, and who brings it is heard to take part whatever it sends.
+    Who brings it is heard to take part whatever it sends.
     """
 
-    gain_bound, gain_failure, converted = IdealAir.gain_bound, IdealAir.gain_failure, IdealAir.converted
+    gain_bound, gain_failure = IdealAir.gain_bound, IdealAir.sent_failure
 
     def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
         return of_data.removal, of_data.replacement
@@ -236,13 +237,6 @@ CARRYING_NOISE: Final = _AirCarryingNoise()
 
 def _antennas_differ(scenario: Scenario) -> bool:
     return scenario.air.antennas > 1 and scenario.radio.fading != "none"
-
-
-def _amplified(air: Air) -> float:
-    """Return by how much amplifiers may set two vectors of a worker farther apart, squared."""
-    if math.isinf(air.amplifier_saturation_dbm):
-        return 1.0
-    return expansion(air)
 
 
 def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> float:
@@ -281,27 +275,6 @@ def _largest_symbol(scenario: Scenario, signal: Signal) -> float:
 def _sends_softly(air: Air) -> bool:
     """Return whether some worker may be unable to send with the power that it should."""
     return air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm)
-
-
-def within_reach(scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor) -> torch.Tensor:
-    """Return which workers' fading abs(h)^2 / path_gain^2 is not below ``air.truncation_db``; slots x scheduled.
-
-    Truncated inversion (Goldsmith and Varaiya 1997, IEEE Trans. Inf. Theory 43(6); over the air Zhu, Wang and Huang
-    2020, IEEE Trans. Wireless Commun. 19(1)): the others stay silent, and the server, which knows them, does not lower
-    the power scale of a slot for them.
-
-    Fading is drawn for a seat, by a law that is the same for every worker, and compared with the worker's own mean. So
-    which seats are silent is independent of who sits in them, and a hidden schedule hides as before.
-    """
-    return (magnitude / path_gain).square() >= db_to_ratio(scenario.air.truncation_db)
-
-
-def present(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Return which scheduled workers are not absent; slots x scheduled."""
-    absent = scenario.air.absent
-    if not absent:
-        return torch.ones_like(draws.workers, dtype=torch.bool)
-    return draws.uniforms("absent")[:, :, 0] >= absent
 
 
 def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:

@@ -9,7 +9,6 @@ noise probes, symbols without data.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -37,7 +36,7 @@ from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
 from airmixml.radio.mixing import PowerControl
-from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import ResidualNoise, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import normal_pairs, slot_words
 from airmixml.scenario import Air
 from airmixml.workers.signal import Payload, Places
@@ -49,11 +48,8 @@ _NOTHING: Final = complex(1e30)
 _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
 
 
-class ImpairedSlots:
-    """Some slots of an air that is not ideal: who sends what in them, and what of it reaches the server.
-
-    Signals of workers add up before the server divides: real and imaginary part, slots x symbols each.
-    """
+class ImpairedArrival(Arrival):
+    """Some slots of an air that is not ideal: who sends what in them, and what of it reaches the server."""
 
     def __init__(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
@@ -61,28 +57,25 @@ class ImpairedSlots:
         assert drawn.gains is not None
         self.setting, self.payload, self.index, self.drawn, self.slots = setting, payload, index, drawn, slots
         self.air, self.gains = setting.scenario.air, drawn.gains
-        self.frame = frame_of(self.air, setting.signal.symbols)
+        self.frame = frame = frame_of(self.air, setting.signal.symbols)
         self.source = slot_words(setting.streams, "air", index.device)  # that all of it is drawn from
         # What transmitters do that is not computed symbol by symbol.
-        self.errors = TransmitterErrors(setting, payload, drawn.power_watts)
+        self.errors = errors = TransmitterErrors(setting, payload, drawn.power_watts)
         masking = setting.masking  # what the noise and masks of workers leave, where they bring some
         self.residual = None if masking is None else ResidualNoise(setting.scenario, masking)
-        self._places = Places(self.frame.lengths, index.shape[1])
+        self._places = Places(frame.lengths, index.shape[1])
+        # Signals of workers add up before the server divides: real and imaginary part, slots x symbols each.
         self._sums: dict[str, torch.Tensor] = {}
         self._carriers: torch.Tensor | None = None  # slots x pieces
-
-    def arrive(self) -> Arrival:
-        """Add up what workers send."""
-        gains, drawn, frame, errors = self.gains, self.drawn, self.frame, self.errors
-        divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=self.index.device)
+        divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=index.device)
         if self.residual is not None:
-            check_recoverable(self.setting.scenario, self.residual.masking, drawn.ratios > 0.0, self.slots)
-            pilots = (self._of_pilots(seats, gains.of_pilots(seats)) for seats in gains.parts)
+            check_recoverable(setting.scenario, self.residual.masking, drawn.ratios > 0.0, slots)
+            pilots = (self._of_pilots(seats, self.gains.of_pilots(seats)) for seats in self.gains.parts)
             divisor = self._divisor(sum(pilots, start=mean))
-        for parts in gains.batches:
+        for parts in self.gains.batches:
             turned = []
             for seats in parts:
-                drawn_gains, watts = gains.with_pilots(seats), drawn.power_watts[:, seats]
+                drawn_gains, watts = self.gains.with_pilots(seats), drawn.power_watts[:, seats]
                 turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
                 mean = mean + self._of_pilots(seats, turns)
                 of_pieces = drawn_gains[:, :, : frame.pieces]
@@ -90,25 +83,18 @@ class ImpairedSlots:
                     of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
                     self._add_residual(seats, of_pieces / divisor[:, None, :])
                 of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
-                leaks = leaked(self.air, gains.draws.some(seats), of_pieces, self._mean_square(seats))
+                leaks = leaked(self.air, self.gains.draws.some(seats), of_pieces, self._mean_square(seats))
                 if leaks is not None:
                     self._carriers = leaks if self._carriers is None else self._carriers + leaks
-                turned.append(errors.add(of_pieces, self.index[:, seats], watts))
+                turned.append(errors.add(of_pieces, index[:, seats], watts))
             together = slice(parts[0].start, parts[-1].stop)
-            for sent, arriving in errors.senders(drawn.power_watts[:, together]):
-                self._add(sent, arriving, self.index[:, together], turned, gains.draws.some(together))
-        if divisor is None:
-            divisor = self._divisor(mean)
-        clean, across = self._over(divisor)
-        return _ImpairedArrival(
-            slots=self.slots,
-            payload=self.payload,
-            index=self.index,
-            clean=clean,
-            across=across,
-            divisor=divisor,
-            of=self,
-        )
+            gains, draws = torch.cat(turned, dim=1), self.gains.draws.some(together)
+            for sent, turn in errors.senders(drawn.power_watts[:, together]):
+                self._add(sent, index[:, together], gains if turn == 1 else turn * gains, draws)
+        # Mean gain that the server divides by, complex; slots x pieces, or x 1.
+        self.divisor = self._divisor(mean) if divisor is None else divisor
+        # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
+        self.clean, self.across = self._over(self.divisor)
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
         """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
@@ -126,7 +112,7 @@ class ImpairedSlots:
             # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
             return torch.ones((len(self.slots), 1), dtype=torch.complex128, device=device)
         error = _deviation(setting, self.drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
-        noise = self.normals(2 * frame.pilot_count, _PILOT).reshape(len(self.slots), 2, -1)
+        noise = self._normals(2 * frame.pilot_count, _PILOT).reshape(len(self.slots), 2, -1)
         seen = mean + error[:, None] * torch.complex(noise[:, 0], noise[:, 1])
         at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
         drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(device)
@@ -150,20 +136,16 @@ class ImpairedSlots:
         share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
         return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
-    def _add(
-        self, sent: Payload, parts: Parts, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws
-    ) -> None:
-        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
-        for part, (of_gain, sign) in parts.items():
-            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
-            if of_gain == "imag" and not bool(weights.any()):
+    def _add(self, sent: Payload, samples: torch.Tensor, gains: torch.Tensor, draws: SeatDraws) -> None:
+        """Add what workers with these samples, slots x workers, send with gains of slots x workers x pieces."""
+        for part, weights in (("real", gains.real.contiguous()), ("imag", gains.imag.contiguous())):
+            if (part == "imag" or self._sums) and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
                 factors = timing_factors(self.air, draw_offsets(draws))
                 some = sent.weighted_sums(samples, weights, factors, self._places)
             else:
                 some = sent.weighted_sum(samples, weights, self._places)
-            some = some if sign > 0.0 else -some
             self._sums[part] = self._sums[part] + some if part in self._sums else some
 
     def _over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -172,69 +154,59 @@ class ImpairedSlots:
         if smears(self.air):
             parts = {part: smear(each, self.air, self.frame) for part, each in parts.items()}
         along, across = parts["real"], parts.get("imag")
-        by = self.on_symbols(1.0 / divisor)
+        by = self._on_symbols(1.0 / divisor)
         real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
         if self._carriers is not None:
-            carriers = self.on_symbols(self._carriers)
+            carriers = self._on_symbols(self._carriers)
             along = along + carriers.real.to(along.dtype)
             across = carriers.imag.to(along.dtype) if across is None else across + carriers.imag.to(along.dtype)
         if across is None:
             return along * real, along * imag
         return along * real - across * imag, along * imag + across * real
 
-    def on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
+    def _on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
         """Return what each symbol has of the pieces, slots x pieces or x 1; slots x symbols."""
         lengths = torch.tensor(self.frame.lengths, device=of_pieces.device)
         return of_pieces.expand(-1, self.frame.pieces).repeat_interleave(lengths, dim=1)
 
-    def normals(self, per_slot: int, sequence: int) -> torch.Tensor:
+    def _normals(self, per_slot: int, sequence: int) -> torch.Tensor:
         """Return independent standard normal values; slots x per_slot, float64."""
         words = self.source.words(self.slots, -(-per_slot // 2), sequence)
         return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
 
-    def left(self, drawn: PowerControl, sequence: int) -> torch.Tensor | float:
+    def _left(self, drawn: PowerControl, sequence: int) -> torch.Tensor | float:
         """Return what is left of workers' noise and masks on every symbol; slots x symbols, or 0 without."""
         if self.residual is None:
             return 0.0
         symbols, terms = sum(self.frame.lengths), self.residual.terms
-        normals = self.normals(terms * symbols, sequence).reshape(len(self.slots), terms, symbols)
+        normals = self._normals(terms * symbols, sequence).reshape(len(self.slots), terms, symbols)
         return self.residual.receive(normals, drawn.power_scale_watts, self.frame)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ImpairedArrival(Arrival):
-    """Slots on an air that is not ideal: what the server has of them besides the sum."""
-
-    of: ImpairedSlots
-    divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
-    across: torch.Tensor  # what arrives a quarter turn off, without noise; slots x symbols
 
     def receive(
         self, setting: AirSetting, drawn: PowerControl, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Reception:
         """Return mixtures through the server's converters and equaliser, and the noise that it measures."""
-        air, clean, there, frame = setting.scenario.air, self.clean, self.of, self.of.frame
-        scales: Sequence[torch.Tensor] = there.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
+        air, frame, clean, symbols = self.air, self.frame, self.clean, setting.signal.symbols
+        scales: Sequence[torch.Tensor] = self.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
         if frame.pieces > 1:
-            scales = [there.on_symbols(each) for each in scales]
+            scales = [self._on_symbols(each) for each in scales]
         received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
-        left = there.left(drawn, _RESIDUAL)
+        left = self._left(drawn, _RESIDUAL)
         if isinstance(left, torch.Tensor):
             received = received + left.to(received.dtype)
-        across = self.across + scales[1] * there.normals(clean.shape[1], _QUADRATURE)
+        across = self.across + scales[1] * self._normals(symbols, _QUADRATURE)
         levels = None
         if air.adc_bits and air.adc_gain == "causal":
-            start = first_level(self.payload.largest_norm, setting.signal.symbols, scales[0][:, 0])
+            start = first_level(self.payload.largest_norm, symbols, scales[0][:, 0])
             levels = causal_levels(received, frame, start, air.adc_range or HEADROOM)
         received, across, least = convert_received(air, received, across, levels)
         if smears(air):
             clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
             least = noise_gain(air) * least
         variance, snr = across[:, : setting.signal.input_symbols].square().mean(dim=1).clamp(min=least), None
-        if there.residual is not None:
+        if self.residual is not None:
             # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
-            symbols = setting.signal.symbols
-            heard = scales[0] * there.normals(symbols, _NOISE_ON_PROBES) + there.left(drawn, _PROBES)
+            heard = scales[0] * self._normals(symbols, _NOISE_ON_PROBES) + self._left(drawn, _PROBES)
             if smears(air):
                 heard = equalise(heard, air, frame)
             probes = setting.noise.probes(setting.scenario, symbols)

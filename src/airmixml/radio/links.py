@@ -3,11 +3,10 @@
 A link knows what of the air it meets, who is absent, how long a slot takes, what a worker spends, and what it refuses.
 On the analog one all workers of a slot send at once, and their signals add up on the air.
 
-On a digital one workers send integers modulo 2^b as packets, one after the other, to untrusted access points, which
-add up what their workers send and forward one vector. A sum of masked integers is masked, so an access point learns
-what an isolating listener does. Of the air a link has what its rate and its packet errors stand for, which are stated
-and follow from no path loss; phases, timing and fading change no bit that arrives. Absent workers stay absent, and so
-is a worker with a packet that never arrives, for the whole slot: half a vector would leave half of its masks.
+On a digital one (docs/trust.md#digital-links) workers send integers modulo 2^b as packets, one after the other, to
+untrusted access points. Of the air a link has what its rate and its packet errors stand for; phases, timing and fading
+change no bit that arrives. A worker with a packet that never arrives is absent for the whole slot: half a vector would
+leave half of its masks.
 """
 
 from __future__ import annotations
@@ -50,11 +49,6 @@ class AnalogLink:
     def side_by_side(self, scenario: Scenario) -> int:
         """Return how many workers are acquired at the same time."""
         return 1
-
-    def acquisition_seconds(self, scenario: Scenario) -> float:
-        """Return how long it takes to acquire all workers before the first slot."""
-        of_each = scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
-        return scenario.workers.count * of_each / self.side_by_side(scenario)
 
     def check(self, tables: Any) -> None:
         """Refuse what it cannot carry; the tables are those of a scenario, and of its air all."""
@@ -205,7 +199,8 @@ class DigitalLink(AnalogLink):
             return
         from airmixml.radio.masking import enough_absent  # here: an analog run needs no masks
 
-        absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - self._traffic(scenario, sums).lost)
+        lost = Traffic(scenario.link, sums.symbols, scenario.radio.scheduled).lost
+        absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - lost)
         enough = enough_absent(scenario, chance=absent)
         if enough > scenario.privacy.most_absent:
             raise ScenarioError(
@@ -217,10 +212,7 @@ class DigitalLink(AnalogLink):
     def traffic(self, system: System) -> Traffic:
         """Return what a slot takes."""
         assert system.integers is not None
-        return self._traffic(system.scenario, system.integers)
-
-    def _traffic(self, scenario: Scenario, sums: IntegerSums) -> Traffic:
-        return Traffic(scenario.link, sums.symbols, scenario.radio.scheduled)
+        return Traffic(system.scenario.link, system.integers.symbols, system.scenario.radio.scheduled)
 
     def slot_seconds(self, system: System) -> float:
         return max(system.scenario.radio.slot_seconds, self.traffic(system).air_seconds)

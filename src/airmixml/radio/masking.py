@@ -66,7 +66,6 @@ class Masking:
 
     @property
     def in_words(self) -> str:
-        """What hides a worker."""
         if self.graph is None:
             return "its own noise"
         among = f"{self.honest.count:,} honest workers"
@@ -94,27 +93,9 @@ def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
     watts = {name: above_thermal * getattr(unit, name) for name in ("own_watts", "pair_watts", "self_watts")}
     if secret is None or unit.graph is None:
         return replace(unit, **watts)
-    graph, honest = protected_graph(scenario, secret)
-    watts["pair_watts"] *= honest.inverse_per_pair / unit.honest.inverse_per_pair
-    return Masking(**watts, graph=graph, honest=honest)
-
-
-def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Honest]:
-    """Return the graph of a protected run, drawn from its secret, and who is left; the public seed decides nothing."""
-    planned, privacy = any_masking(scenario).graph, scenario.privacy
-    assert planned is not None
-    seats, streams = planned.seats, Streams(scenario.seed, secret)
-    colluders, absent = min(privacy.colluders, seats - 1), math.ceil(privacy.most_absent * seats)
-    for chapter in range(MOST_ROUNDS):
-        seed = int.from_bytes(streams.generator("masks", chapter).bytes(_SEED_BYTES), "little")
-        graph = draw_graph(seats, planned.degree, seed)
-        honest = who_is_left(graph, colluders, absent)
-        if not honest.is_cut:
-            return graph, honest
-    raise PrivacyError(
-        f"privacy.mask_degree = {planned.degree}: of {MOST_ROUNDS} graphs that the run drew each may be cut; must be "
-        "higher, or 0, which takes one that suits"
-    )
+    masking = any_masking(scenario, secret)
+    watts["pair_watts"] *= masking.honest.inverse_per_pair / unit.honest.inverse_per_pair
+    return replace(masking, **watts)
 
 
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
@@ -146,12 +127,27 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
 
 
 def any_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
-    """Return graph and honest workers of a run, with masks of any strength; refuse a graph that may be cut."""
-    masking = _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
-    if secret is None:
+    """Return graph and honest workers of a run, with masks of any strength; refuse a graph that may be cut.
+
+    With a ``secret`` they are those of a protected run.
+    """
+    privacy, seats = scenario.privacy, scenario.radio.scheduled
+    masking = _unit_masking(privacy, seats, scenario.seed, _LEAST_MASK_SHARE)
+    if secret is None or masking.graph is None:
         return masking
-    graph, honest = protected_graph(scenario, secret)
-    return replace(masking, graph=graph, honest=honest)
+    # Drawn from the secret: the public seed decides nothing.
+    streams, degree = Streams(scenario.seed, secret), masking.graph.degree
+    colluders, absent = min(privacy.colluders, seats - 1), math.ceil(privacy.most_absent * seats)
+    for chapter in range(MOST_ROUNDS):
+        seed = int.from_bytes(streams.generator("masks", chapter).bytes(_SEED_BYTES), "little")
+        graph = draw_graph(seats, degree, seed)
+        honest = who_is_left(graph, colluders, absent)
+        if not honest.is_cut:
+            return replace(masking, graph=graph, honest=honest)
+    raise PrivacyError(
+        f"privacy.mask_degree = {degree}: of {MOST_ROUNDS} graphs that the run drew each may be cut; must be higher, "
+        "or 0, which takes one that suits"
+    )
 
 
 @lru_cache(maxsize=16)
@@ -215,7 +211,7 @@ def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
             and not who_is_left(graph, colluders, absent).is_cut
         )
 
-    return rules.share_of(rules.most_recoverable(seats, works), seats)
+    return math.floor(1e4 * rules.most_recoverable(seats, works) / seats) / 1e4  # which stands for no more
 
 
 def mask_share_of(scenario: Scenario) -> float:

@@ -17,7 +17,7 @@ from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.radio.air import Reception, air_of, receive
+from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import (
     AirSetting,
     SlotDraws,
@@ -64,7 +64,10 @@ def make_sender(
     if signal.bits:
         dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
-    payload = air_of(scenario).converted(scenario, payload)
+    if scenario.air.dac_bits and not scenario.privacy.noise_kind.brought:  # noise is on symbols before they are rounded
+        from airmixml.radio.transmitters import through_converters
+
+        payload = through_converters(scenario, payload)
     return Table(payload) if signal.kind.tabled else payload
 
 
@@ -147,7 +150,6 @@ class MixtureBlock:
 
     @property
     def slots(self) -> int:
-        """Number of slots in the block."""
         return len(self.drawn)
 
     @property
@@ -175,7 +177,6 @@ class AirReport(Tally):
         return cls(AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres), dataset)
 
     def add(self, block: MixtureBlock) -> None:
-        """Take one block into account."""
         self.add_draws(block.drawn)
         self._received_slots += block.slots
         sums = [block.noise_variance.sum(), block.drawn.ratios.square().sum()]
@@ -217,18 +218,11 @@ class Air:
 
     @property
     def slots(self) -> int:
-        """How many there are."""
         return self.settings[0].scenario.radio.slots
 
     @property
     def device(self) -> torch.device:
-        """Where they are simulated."""
         return find_device(self.speed.device)
-
-    @property
-    def block_slots(self) -> int:
-        """How many are simulated at a time."""
-        return self.speed.block_slots or suitable_block(self.settings[0], self.device)
 
     @cached_property
     def holder(self) -> torch.Tensor:
@@ -236,7 +230,6 @@ class Air:
         return torch.from_numpy(self.population.sample_index).to(self.device)
 
     def new_reports(self) -> list[AirReport]:
-        """Return a report of each scenario, before the first slot."""
         holding = self.population.sample_index
         return [AirReport(each, self.dataset, holding=holding) for each in self.settings]
 
@@ -252,7 +245,8 @@ class Air:
         alone. A ``sender`` stands for the scenarios' workers.
         """
         payload = sender or self.new_payload()
-        blocks = in_blocks(range(self.slots) if slots is None else slots, self.block_slots)
+        block_slots = self.speed.block_slots or suitable_block(self.settings[0], self.device)
+        blocks = in_blocks(range(self.slots) if slots is None else slots, block_slots)
         receive = partial(self.receive, payload)
         if self.device.type == "cpu" and payload.in_any_order:
             yield from in_order(receive, blocks, self.speed.threads)
@@ -271,8 +265,8 @@ class Air:
         for number, setting in enumerate(self.settings):
             powered = draws if number == 0 else draws.powered_as(setting)
             # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
-            place = noise if number == len(self.settings) - 1 else None
-            reception = receive(setting, arrival, powered, noise, place)
+            takes_place = number == len(self.settings) - 1 and arrival.clean.dtype == noise.dtype
+            reception = setting.noise.receive(setting, arrival, powered, noise, noise if takes_place else None)
             blocks.append(as_block(setting, reception, powered, slots.start))
         return blocks
 
@@ -297,9 +291,7 @@ def simulate_blocks(
 
 def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
     """Refuse noise that float32 cannot hold rather than train on infinities."""
-    if not torch.isfinite(block.inputs.sum() + block.labels.sum()) and not (
-        torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()
-    ):
+    if not torch.isfinite(block.inputs.sum() + block.labels.sum()):
         raise ScenarioError(
             f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
             "the noise or the path loss, or raise the power"

@@ -23,10 +23,10 @@ from airmixml.privacy.adversaries import DRAWN
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.statements import drawn_alike, state_row
 from airmixml.radio.mixing import PowerPolicy, wrong_policy
-from airmixml.radio.system import System, adversary_named, assumed_noise_watts
+from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
-from airmixml.wording import against, epsilon_text, shown
+from airmixml.wording import epsilon_text, shown
 from airmixml.workers.population import held_by, row_name
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
@@ -114,12 +114,16 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     scenario = scenario.met
-    system, privacy = System.moving(scenario, sensitivity, distance_metres), scenario.privacy
+    system, privacy = System.moving(scenario, sensitivity), scenario.privacy
+    if distance_metres is not None:
+        system = replace(system, farthest_metres=float(distance_metres.max()))
     needed_watts = system.noise.needed_watts(scenario, sensitivity, system.floor)
     if needed_watts is not None:
         return needed_watts
     epsilon, delta = slots_target(scenario)
-    unit_watts, unit = _unit_design(system)
+    # The received power at which a replaced sample moves a slot by the noise's deviation, and such slots.
+    unit_watts: float = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0 / sensitivity.replacement
+    unit = system.design(unit_watts)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 
     def calibrated_watts(design: Design) -> float:
@@ -163,12 +167,6 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
     return watts
 
 
-def _unit_design(system: System) -> tuple[float, Design]:
-    """Return the received power at which a replaced sample moves a slot by the noise's deviation, and such slots."""
-    watts = assumed_noise_watts(system.scenario) / 2.0 / system.sensitivity.replacement
-    return watts, system.design(watts)
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowPrivacy:
     """What is planned for a row of the data, or a person, where that is not what one worker holds alone."""
@@ -180,14 +178,7 @@ class RowPrivacy:
 
     @property
     def epsilons(self) -> dict[str, float]:
-        """The epsilons by adversary."""
         return {each.adversary: each.epsilon for each in self.statements}
-
-    def told(self, adversary: str) -> str:
-        """Return what is certified against one adversary, in words."""
-        epsilon = self.epsilons.get(adversary)
-        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon_text(epsilon)}"
-        return f"{said} {against(adversary)}, {self.held}"
 
     @property
     def when(self) -> str:

@@ -146,7 +146,22 @@ class _FixedSize(Schedule):
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        return draw_in_rounds(scenario, slots, source)
+        import torch
+
+        from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
+
+        radio, workers = scenario.radio, scenario.workers.count
+        if radio.scheduled == workers:
+            # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
+            return torch.arange(workers, device=source.device).expand(len(slots), workers)
+        if not radio.max_participations:
+            return draw_schedule(slots, radio.scheduled, workers, source)
+        length = slots_per_round(radio.slots, radio.max_participations)
+        rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
+        draw = _draw_rounds if isinstance(source, PhiloxWords) else _draw_rounds.__wrapped__  # secrets are not kept
+        drawn = draw(rounds, length, radio.scheduled, workers, source)
+        offset = slots.start - rounds.start * length
+        return drawn[offset : offset + len(slots)]
 
 
 class _Poisson(_FixedSize):
@@ -184,7 +199,14 @@ class _Poisson(_FixedSize):
     def shares(
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
-        return presence_of(scenario, slots, source).double().div_(scenario.radio.scheduled)
+        """Draw which seats are taken: Binomial(N, |N_t| / N) of them."""
+        import torch
+
+        seats = scenario.seats
+        chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
+        fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
+        taken = torch.searchsorted(fewer, source.uniforms(slots, 1))
+        return (torch.arange(seats, device=source.device) < taken).double().div_(scenario.radio.scheduled)
 
     def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
         return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
@@ -216,37 +238,6 @@ def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, 
     from scipy.special import bdtr
 
     return tuple(bdtr(np.arange(seats), workers, rate).tolist())
-
-
-def presence_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-    """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
-    import torch
-
-    seats = scenario.seats
-    chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
-    fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
-    taken = torch.searchsorted(fewer, source.uniforms(slots, 1))
-    return torch.arange(seats, device=source.device) < taken
-
-
-def draw_in_rounds(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-    """Draw |N_t| workers for each of these slots, with the scenario's limit on participations; slots x scheduled."""
-    import torch
-
-    from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
-
-    radio, workers = scenario.radio, scenario.workers.count
-    if radio.scheduled == workers:
-        # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
-        return torch.arange(workers, device=source.device).expand(len(slots), workers)
-    if not radio.max_participations:
-        return draw_schedule(slots, radio.scheduled, workers, source)
-    length = slots_per_round(radio.slots, radio.max_participations)
-    rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
-    draw = _draw_rounds if isinstance(source, PhiloxWords) else _draw_rounds.__wrapped__  # secrets are not kept
-    drawn = draw(rounds, length, radio.scheduled, workers, source)
-    offset = slots.start - rounds.start * length
-    return drawn[offset : offset + len(slots)]
 
 
 @lru_cache(maxsize=2)

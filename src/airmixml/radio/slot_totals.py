@@ -6,7 +6,8 @@ No symbol is looked at, so a plan can be added up without data.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
 from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.system import System
 
 if TYPE_CHECKING:
     from airmixml.radio.centring import CentringSlot
@@ -28,21 +30,18 @@ class SlotTotals:
     """
 
     def __init__(self, setting: AirSetting, *, averaged: int | None = None, holding: Integers | None = None) -> None:
-        self.system, self.given = setting, setting.given  # the scenario as it was asked for
-        self.scenario = scenario = setting.scenario  # as its link meets the air
+        self.system, self.scenario = setting, setting.scenario  # the scenario as its link meets the air
         self.signal, self.sensitivity = setting.signal, setting.sensitivity
-        self.joules_per_watt = setting.joules_per_watt
         self.rows: RowShifts | None = None
         if holding is not None and np.bincount(holding).max() > 1:
             self.rows = RowShifts(holding)
         self.slots = self.rounds = 0  # of all slots, those that were rounds
-        workers = scenario.workers.count
-        # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
-        self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
-        several = scenario.air.antennas > 1 and not self.system.noise.brought
-        self._at_server = torch.zeros(workers if several else 0, dtype=torch.float64)
-        self._in_rounds = torch.zeros_like(self._at_server)  # the same of rounds
-        self._participations = torch.zeros(workers, dtype=torch.int64)
+        scenario, workers = self.scenario, setting.scenario.workers
+        # Of each worker: energy in joules, slots that it sent in, beta q^2 added up, and the same with all antennas
+        # where the server has several, of slots and of rounds.
+        several = scenario.air.antennas > 1 and not setting.noise.brought
+        kinds = ("energy", "sent", "received", *(("at_server", "in_rounds") if several else ()))
+        self._workers = {kind: torch.zeros(workers.count, dtype=torch.float64) for kind in kinds}
         self._limited = torch.zeros((), dtype=torch.int64)
         # The largest of any seat: transmit power, gain of all antennas, gain on the air, sent over received power.
         starts = {"power": 0.0, "antenna_gain": 1.0, "gain": 1.0, "sent_excess": 1.0}
@@ -50,78 +49,74 @@ class SlotTotals:
         self.power_dbm = DecibelHistogram()
         self._strengths = SlotStrengths()
         # Of an air that is not ideal: strengths as planned.
-        self._planned_strengths = None if self.system.air.exact else SlotStrengths()
+        self._planned_strengths = None if setting.air.exact else SlotStrengths()
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
         policy = scenario.mixing.power_policy
         asked_watts = policy.largest_received_watts(scenario, setting.private_received_watts)
         self._asked_watts: float | None = None if policy.follows_channels else asked_watts
         self._planned = setting.design(setting.private_received_watts)
-        self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
-        self._sent_failure = self.system.air.sent_failure(scenario)
+        self._sent_failure = setting.air.sent_failure(scenario)
         self.centring: CentringSlot | None = None
-        if scenario.workers.centre_on_air:
+        if workers.centre_on_air:
             from airmixml.radio.centring import averaged_numbers, plan_centring
 
-            numbers = averaged or averaged_numbers(scenario.workers, self.signal.features, None)
+            numbers = averaged or averaged_numbers(workers, self.signal.features, None)
             self.centring = plan_centring(scenario, numbers, setting.distance_metres)
         if self.centring is not None:
-            self._energy += torch.as_tensor(self.centring.energy_joules)
+            self._workers["energy"] += torch.as_tensor(self.centring.energy_joules)
             self._count_power(torch.from_numpy(self.centring.power_watts))
 
     def add_draws(self, draws: SlotTensors, *, of_rounds: bool = False) -> None:
         """Take consecutive slots into account, or those of rounds."""
         system = self.system.of_rounds if of_rounds else self.system
-        self.rounds += len(draws) if of_rounds else 0
-        device, who = draws.ratios.device, draws.scheduled_workers.flatten()
-        for name in ("_energy", "_received", "_at_server", "_in_rounds", "_participations", "_limited"):
-            setattr(self, name, getattr(self, name).to(device))
         self.slots += len(draws)
-        self._limited += draws.limited.sum()
+        self._limited = self._limited.to(draws.limited.device) + draws.limited.sum()
         # A worker that brings its own noise is hidden by it however softly or loudly both arrive: the plan counts.
+        brought, by_coin = draws.planned_ratios is not None, self.scenario.radio.schedule_kind.by_coin
         ratios = draws.ratios if draws.planned_ratios is None else draws.planned_ratios
         scale_watts = draws.power_scale_watts
         if of_rounds:
-            scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
-        received_watts = ratios.square() * scale_watts[:, None]
+            self.rounds += len(draws)
+            scale_watts = scale_watts * self.system.counted_in_rounds
         # Who is silent spends nothing. Whose packets are lost was heard: without masks in its own noise alone.
         heard = draws.ratios > 0.0 if self.system.noise.masked else (draws.ratios > 0.0) | (draws.power_watts > 0.0)
-        if draws.planned_ratios is not None:
-            received_watts = received_watts * heard
-        server_watts = None
+        planned_watts = ratios.square() * scale_watts[:, None]
+        received_watts = planned_watts = planned_watts * heard if brought else planned_watts
         shares: torch.Tensor = self.scenario.radio.schedule_kind.largest_shares(self.scenario, ratios)
         strengths = scale_watts * shares**2
-        took_part = torch.ones_like(who, dtype=torch.bool)
         if draws.gains is not None:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
-            peaks = draws.gains.peaks if draws.planned_ratios is None else torch.ones_like(ratios)
-            received_watts, planned_watts = received_watts * peaks, received_watts
-            by_share = shares[:, None] ** 2 if self.scenario.radio.schedule_kind.by_coin else ratios.square()
+            peaks = torch.ones_like(ratios) if brought else draws.gains.peaks
+            received_watts = planned_watts * peaks
+            by_share = shares[:, None] ** 2 if by_coin else ratios.square()
             strengths = self._strengths_with(draws, by_share, peaks, strengths, of_rounds=of_rounds)
-        else:
-            planned_watts = received_watts
-        if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule_kind.by_coin:
-            took_part = heard.flatten()
+        seen = [received_watts, draws.power_watts]
         if draws.antenna_gain is not None:
             at_antennas, of_gains = draws.antenna_gain, received_watts
             if self._sent_failure:
                 # What errs is the channel to one antenna; those of the others are not drawn, so the bound stands in.
                 at_antennas = at_antennas.clamp(min=float(self.scenario.air.antennas))
-                of_gains = planned_watts * self._gain_bound
-            server_watts = (of_gains * at_antennas).flatten()
+                of_gains = planned_watts * self.system.gain_bound
+            seen.append(of_gains * at_antennas)
             self._raise("antenna_gain", draws.antenna_gain)
-            at_server = self._in_rounds if of_rounds else self._at_server
-            at_server.index_add_(0, who, server_watts)
-        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
-        self._energy.index_add_(0, who, draws.power_watts.flatten(), alpha=system.joules_per_watt)
-        self._received.index_add_(0, who, received_watts.flatten())
-        self._participations.index_add_(0, who, took_part.long())
+            self._count("in_rounds" if of_rounds else "at_server", draws, seen[-1])
+        self._count("energy", draws, system.joules_per_watt * draws.power_watts)
+        self._count("received", draws, received_watts)
+        all_sent = draws.gains is None and not brought and not by_coin
+        self._count("sent", draws, (heard | all_sent).double())
         if self.rows is not None:
-            seen = () if server_watts is None else (server_watts.view_as(received_watts),)
-            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *seen)
-        told_share = system.link.told_share(system)
-        self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
+            self.rows.add(draws.scheduled_workers, *seen)
+        self._count_power(system.link.told_share(system) * draws.power_watts)
         self._strengths.add(strengths, of_rounds=of_rounds)
+
+    def _count(self, kind: str, draws: SlotTensors, of_seats: torch.Tensor) -> None:
+        """Add what each seat has to that of its worker; slots x scheduled.
+
+        Not by a histogram over all workers: the time of a block must not grow with those who are silent.
+        """
+        self._workers[kind] = self._workers[kind].to(of_seats.device)
+        self._workers[kind].index_add_(0, draws.scheduled_workers.flatten(), of_seats.flatten())
 
     def _strengths_with(
         self, draws: SlotTensors, by_share: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
@@ -135,7 +130,7 @@ class SlotTotals:
             planned = torch.full_like(planned, asked_watts)
             by_share = asked_watts / beta[:, None]
         strengths = beta * (by_share * peaks).amax(dim=1)
-        at_most = peaks.clamp(min=self._gain_bound if self._sent_failure else 1.0)
+        at_most = peaks.clamp(min=self.system.gain_bound if self._sent_failure else 1.0)
         sent = beta * (by_share * at_most).amax(dim=1)
         self._planned_strengths.add(planned, of_rounds=of_rounds)
         self._raise("sent_excess", sent / strengths.clamp(min=_SILENT_WATTS))
@@ -147,51 +142,24 @@ class SlotTotals:
         if values.numel():
             self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
 
-    @property
-    def told_share(self) -> float:
-        """What powers of the scenario's own slots are told as, over what they are."""
-        return float(self.system.link.told_share(self.system))
-
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
         self._raise("power", power_watts)
         self.power_dbm.add(power_watts[power_watts > 0.0] * 1e3)
 
+    def of_workers(self, kind: str) -> Doubles:
+        """Return what each worker has of a kind, on the CPU; shape workers."""
+        return np.asarray(self._workers[kind].cpu().numpy())
+
+    @property
+    def told_share(self) -> float:
+        """What powers of the scenario's own slots are told as, over what they are."""
+        return float(self.system.link.told_share(self.system))
+
     @property
     def worker_energy_joules(self) -> Doubles:
         """What each worker spent, the slot for the mean included; shape workers."""
-        of_each = self.system.acquisition_joules / len(self._energy)
-        return np.asarray(self._energy.cpu().numpy() + of_each)
-
-    @property
-    def largest_power_watts(self) -> float:
-        """The largest power that any worker sent with."""
-        return float(self._largest["power"])
-
-    @property
-    def limited_slots(self) -> int:
-        """In how many slots P_max forced the power below what was asked."""
-        return int(self._limited)
-
-    @property
-    def _watts_at_server(self) -> Doubles:
-        """What the server received of each worker with several antennas; shape workers, or none with one antenna.
-
-        Where gains are not drawn for all antennas, those of rounds have two bounds: on each, and on all together.
-        """
-        known, in_rounds = (each.cpu().numpy() for each in (self._at_server, self._in_rounds))
-        plan = self._planned.with_rounds(self.rounds)
-        air, antennas = plan.fact(facts.ImperfectAir), plan.fact(facts.Antennas)
-        if self._sent_failure and antennas.in_rounds and self._planned_strengths is not None:
-            watts, _ = self._planned_strengths.bounded(air.gain_bound, air.in_rounds)
-            in_rounds = np.minimum(in_rounds, self.rounds * watts[-1] * antennas.in_rounds[-1])
-        return np.asarray(known + in_rounds) if self.rounds else known
-
-    @property
-    def ledger(self) -> Ledger:
-        """What each worker spent of its privacy against the server, which has all its antennas."""
-        received = self._watts_at_server if len(self._at_server) else self._received.cpu().numpy()
-        return Ledger(self._participations.cpu().numpy(), received)
+        return self.of_workers("energy") + self.system.acquisition_joules / self.scenario.workers.count
 
     @property
     def energy_joules(self) -> float:
@@ -199,22 +167,45 @@ class SlotTotals:
         return float(self.worker_energy_joules.sum())
 
     @property
+    def limited_slots(self) -> int:
+        """In how many slots P_max forced the power below what was asked."""
+        return int(self._limited)
+
+    @property
+    def largest_power_watts(self) -> float:
+        return float(self._largest["power"])
+
+    @property
+    def _watts_at_server(self) -> Doubles | None:
+        """What the server received of each worker with several antennas; shape workers, or None with one antenna.
+
+        Where gains are not drawn for all antennas, those of rounds have two bounds: on each, and on all together.
+        """
+        if "at_server" not in self._workers:
+            return None
+        in_rounds, plan = self.of_workers("in_rounds"), self._planned.with_rounds(self.rounds)
+        air, antennas = plan.fact(facts.ImperfectAir), plan.fact(facts.Antennas)
+        if self._sent_failure and antennas.in_rounds and self._planned_strengths is not None:
+            watts, _ = self._planned_strengths.kinds(air.gain_bound, air.in_rounds)
+            in_rounds = np.minimum(in_rounds, self.rounds * watts[-1] * antennas.in_rounds[-1])
+        return self.of_workers("at_server") + in_rounds
+
+    @property
+    def ledger(self) -> Ledger:
+        """What each worker spent of its privacy against the server, which has all its antennas."""
+        at_server = self._watts_at_server
+        received_watts = self.of_workers("received") if at_server is None else at_server
+        return Ledger(self.of_workers("sent").astype(np.int64), received_watts)
+
+    def in_all(self, of_slot: Callable[[System], Any]) -> Any:
+        """Return what all slots and rounds took together, of which each takes ``of_slot``."""
+        return self.system.in_all(of_slot, self.slots - self.rounds, self.rounds)
+
+    @property
     def air_seconds(self) -> float:
         """How long all slots and the acquisition of workers take together."""
-        centring = self.system.acquisition_seconds + (0.0 if self.centring is None else self.centring.seconds)
-        rounds = self.rounds * self.system.of_rounds.slot_seconds if self.rounds else 0.0
-        return centring + (self.slots - self.rounds) * self.system.slot_seconds + rounds
-
-    @property
-    def symbols_per_slot(self) -> int:
-        """Symbols that a slot takes on the air: data, pilots, guards, and those without data."""
-        return self.system.symbols_on_air
-
-    @property
-    def uplink_symbols(self) -> int:
-        """Symbols of all slots on the air, those of rounds included."""
-        of_rounds = self.rounds * self.system.of_rounds.symbols_on_air if self.rounds else 0
-        return (self.slots - self.rounds) * self.symbols_per_slot + of_rounds
+        before = self.system.acquisition_seconds + (0.0 if self.centring is None else self.centring.seconds)
+        return float(before + self.in_all(lambda each: each.slot_seconds))
 
     @property
     def row_copies(self) -> int:
@@ -222,15 +213,9 @@ class SlotTotals:
         return 1 if self.rows is None else int(self.rows.copies.max())
 
     @property
-    def downlink_bits(self) -> int:
-        """What the server broadcasts before all slots together."""
-        of_rounds = self.rounds * self.system.of_rounds.signal.downlink_bits if self.rounds else 0
-        return (self.slots - self.rounds) * self.signal.downlink_bits + of_rounds
-
-    @property
     def most_sent(self) -> int:
         """In how many slots a worker sends at most, and so how often it must be reachable."""
-        return int(self._participations.max()) + (self.centring is not None)
+        return int(self._workers["sent"].max()) + (self.centring is not None)
 
 
 class RowShifts:
@@ -279,71 +264,52 @@ _SAME: Final = 1e-9
 class DecibelHistogram:
     """Counts of values in dB, in steps of 0.1 dB from -600 to 600; zero power falls into the lowest step."""
 
-    LOWEST_DB: Final = -600.0
-    HIGHEST_DB: Final = 600.0
-    STEP_DB: Final = 0.1
-
     def __init__(self) -> None:
-        steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
-        self._counts = torch.zeros(steps, dtype=torch.int64)
-        self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
-
-    @property
-    def counts(self) -> Integers:
-        """How many values fell into each step; shape steps."""
-        return self._counts.cpu().numpy()
+        self.counts = torch.zeros(12_000, dtype=torch.int64)
 
     def add(self, values: torch.Tensor) -> None:
         """Count values of any shape; they are ratios or watts, not in dB yet."""
-        steps_per_factor = 10.0 / self.STEP_DB
-        step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
-        self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
+        step = values.flatten().log10().mul_(100.0).add_(6000.0)
+        self.counts = _counted(self.counts, step.clamp_(0.0, len(self.counts) - 0.5).long())
 
     def quantile_db(self, share: float) -> float:
         """Return the middle of the step below which that share of the values lies."""
-        counts = self.counts
+        counts = self.counts.cpu().numpy()
         step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
-        return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
+        return float(np.linspace(-600.0, 600.0, len(counts) + 1)[min(step, len(counts) - 1)] + 0.05)
 
 
 class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
     def __init__(self) -> None:
-        self._counts = torch.zeros(_STEPS, dtype=torch.int64)
-        self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
-        self._of_rounds: SlotStrengths | None = None  # counted apart: each kind may be exact by itself
+        # Of slots and of rounds apart, since each kind may be exact by itself: of each step, smallest and largest.
+        self._counts = [torch.zeros(_STEPS, dtype=torch.int64) for _ in range(2)]
+        self._ends = [torch.tensor([math.inf, 0.0], dtype=torch.float64) for _ in range(2)]
 
     def add(self, received_watts: torch.Tensor, *, of_rounds: bool = False) -> None:
         """Count slots, or those of rounds; shape slots."""
-        if of_rounds:
-            self._of_rounds = self._of_rounds or SlotStrengths()
-            self._of_rounds.add(received_watts)
-            return
-        ends = self._range.to(received_watts.device)
+        ends = self._ends[of_rounds].to(received_watts.device)
         smallest, largest = torch.aminmax(received_watts)
-        self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
+        self._ends[of_rounds] = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
         step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
-        self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
+        self._counts[of_rounds] = _counted(self._counts[of_rounds], step.clamp_(0, _STEPS - 1).long())
 
-    def bounded(self, gain: float, in_rounds: tuple[float, ...]) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return ``kinds`` with a bound on gains; rounds with one on their mean are one kind, as strong as any is."""
-        (watts, counts), rounds = self._kinds(), self._of_rounds
-        if rounds is None or not in_rounds:
-            watts, counts = self.kinds()
-            return tuple(gain * value for value in watts), counts
-        more_watts, more_counts = rounds.kinds()
-        return (*(gain * value for value in watts), in_rounds[-1] * max(more_watts)), (*counts, sum(more_counts))
+    def kinds(self, gain: float = 1.0, in_rounds: Sequence[float] = ()) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds.
 
-    def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds."""
-        if self._of_rounds is None:
-            return self._kinds()
-        (watts, counts), (more_watts, more_counts) = self._kinds(), self._of_rounds.kinds()
-        return (*watts, *more_watts), (*counts, *more_counts)
+        With a bound on gains; rounds with one on their mean (the last ``in_rounds``) are one kind, as strong as any is.
+        """
+        (watts, counts), (more_watts, more_counts) = self._of_kind(0), self._of_kind(1)
+        watts, in_all = tuple(gain * each for each in watts), tuple(gain * each for each in more_watts)
+        if in_rounds and more_counts:
+            in_all, more_counts = (in_rounds[-1] * max(more_watts),), (sum(more_counts),)
+        return (*watts, *in_all), (*counts, *more_counts)
 
-    def _kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
+    def _of_kind(self, kind: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        counts, (smallest, largest) = self._counts[kind].cpu().numpy(), self._ends[kind].tolist()
+        if not counts.any():
+            return (), ()
         if smallest >= largest * (1.0 - _SAME):
             return (largest,), (int(counts.sum()),)
         used = np.nonzero(counts)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import IdealAir, Noise, air_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:
-    from airmixml.radio.masking import Masking
     from airmixml.radio.workers_noise import IntegerSums
 
 
@@ -36,21 +36,19 @@ class System:
     @staticmethod
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose encoded data have these dimensions; distances are workers'."""
-        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return System(scenario=scenario.met, dimensions=(input_dim, label_dim), farthest_metres=farthest)
+        system = System(scenario=scenario.met, dimensions=(input_dim, label_dim))
+        return system if distance_metres is None else replace(system, farthest_metres=float(distance_metres.max()))
 
     @staticmethod
-    def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> System:
+    def moving(scenario: Scenario, moves: Sensitivity) -> System:
         """Return the system of a scenario whose workers can move a mixture so far."""
-        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return System(scenario=scenario.met, moves=moves, farthest_metres=farthest)
+        return System(scenario=scenario.met, moves=moves)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # the rest is derived again
 
     @cached_property
     def signal(self) -> Signal:
-        """What a worker sends in a slot."""
         assert self.dimensions is not None
         return Signal.of(self.scenario.workers, *self.dimensions)
 
@@ -77,12 +75,13 @@ class System:
             return self.integers.hidden_variance / self.of_rounds.integers.hidden_variance
         return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)
 
-    def counted_in_rounds(self, received_watts: float) -> float:
-        """Return what a round's received power counts as beside other slots: of integers it is that of bits."""
+    @property
+    def counted_in_rounds(self) -> float:
+        """What a watt received in a round counts as beside other slots: of integers it is the power of bits."""
         sums = self.of_rounds.integers
         if self.integers is None or sums is None:
-            return received_watts
-        return received_watts * self.round_strength * self.integers.received_watts / sums.received_watts
+            return 1.0
+        return self.round_strength * self.integers.received_watts / sums.received_watts
 
     @property
     def about_rounds(self) -> dict[str, Any]:
@@ -101,22 +100,26 @@ class System:
             "multiply_accumulates_per_round": signal.operations,
         }
 
+    def in_all(self, of_slot: Callable[[System], Any], slots: int, rounds: int) -> Any:
+        """Return what so many slots and rounds take together, of which each takes ``of_slot``."""
+        return slots * of_slot(self) + (rounds * of_slot(self.of_rounds) if rounds else 0)
+
     @property
     def uplink_symbols(self) -> int:
         """Symbols of all slots and rounds on the air."""
-        slots = self.scenario.radio.slots * self.symbols_on_air
-        return slots + (self.rounds * self.of_rounds.symbols_on_air if self.rounds else 0)
+        return int(self.in_all(lambda each: each.symbols_on_air, self.scenario.radio.slots, self.rounds))
 
     @property
     def air_seconds(self) -> float:
         """How long all slots and rounds take together."""
-        slots = self.scenario.radio.slots * self.slot_seconds + self.acquisition_seconds
-        return slots + (self.rounds * self.of_rounds.slot_seconds if self.rounds else 0.0)
+        slots = self.in_all(lambda each: each.slot_seconds, self.scenario.radio.slots, self.rounds)
+        return float(slots + self.acquisition_seconds)
 
     @property
     def acquisition_seconds(self) -> float:
         """How long it takes to acquire all workers, one after the other, before the first slot."""
-        return float(self.link.acquisition_seconds(self.scenario))
+        of_each = self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        return float(self.scenario.workers.count * of_each / self.link.side_by_side(self.scenario))
 
     @property
     def acquisition_joules(self) -> float:
@@ -132,19 +135,12 @@ class System:
 
     @cached_property
     def air(self) -> IdealAir:
-        """What happens between workers and server."""
         return air_of(self.scenario)
 
     @cached_property
     def noise(self) -> Noise:
-        """What hides a worker."""
         noise: Noise = self.scenario.privacy.noise_kind
         return noise
-
-    @cached_property
-    def masking(self) -> Masking | None:
-        """What workers add to hide themselves; None where other noise does."""
-        return self.noise.masking(self.scenario)
 
     @cached_property
     def integers(self) -> IntegerSums | None:
@@ -190,17 +186,13 @@ class System:
 
         A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
         """
-        share = 0.0 if self.scenario.radio.schedule_kind.by_coin else self.air.pilot_share(self.scenario)
-        return share * self._data_sensitivity.removal if share else 0.0
+        without = self.air.exact or self.scenario.radio.schedule_kind.by_coin
+        return 0.0 if without else self.scenario.air.pilot_share * self._data_sensitivity.removal
 
     @cached_property
     def symbols_on_air(self) -> int:
         """Symbols that a slot takes: with data and without, pilots, guards; of integers one for each bit."""
-        return self.symbols_of(self.signal)
-
-    def symbols_of(self, signal: Signal) -> int:
-        """Return the same of a signal that may be another than the system's own."""
-        return self.noise.symbols_on_air(self.scenario, self.sensitivity, signal.symbols)
+        return self.noise.symbols_on_air(self.scenario, self.sensitivity, self.signal.symbols)
 
     @property
     def slot_seconds(self) -> float:
@@ -248,7 +240,7 @@ class System:
             ),
             counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
-            noise_watts=assumed_noise_watts(scenario),
+            noise_watts=scenario.privacy.noise_kind.stated_watts(scenario),
             max_participations=most,
             slots_per_round=slots_per_round(radio.slots, most) if most else 0,
             sampling=radio.schedule_kind.sampling,
@@ -261,19 +253,17 @@ class System:
         if self.power_may_tell_schedule(received_watts):
             yield facts.PowerTells()
         yield from self.air.facts(self)
-        yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
+        for fact in self.noise.facts(scenario, self.sensitivity, received_watts):
+            sums = self.of_rounds.integers if self.rounds else None
+            if sums is None or not isinstance(fact, facts.WorkersNoise) or fact.rounding is None:
+                yield fact
+                continue
+            both = fact.rounding, sums.rounding  # slots of both kinds: the coarser and longer of each
+            step_mu, numbers = max(each.step_mu for each in both), max(each.numbers for each in both)
+            yield replace(fact, rounding=Rounding(step_mu=step_mu, numbers=numbers))
         yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
         yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
-
-    def _of_both(self, fact: facts.Fact) -> facts.Fact:
-        """Return what noise says of slots of both kinds: of sums of integers, the coarser and longer of each."""
-        sums = self.of_rounds.integers if self.rounds else None
-        if sums is None or not isinstance(fact, facts.WorkersNoise) or fact.rounding is None:
-            return fact
-        both = fact.rounding, sums.rounding
-        coarser = Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
-        return replace(fact, rounding=coarser)
 
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
@@ -290,8 +280,3 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
     adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(best_power_gain, scenario))
     return adversary
-
-
-def assumed_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
-    return float(scenario.privacy.noise_kind.stated_watts(scenario))

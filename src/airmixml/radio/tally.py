@@ -13,13 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, watts_to_dbm
+from airmixml.devices import in_order
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds
+from airmixml.radio.draws import AirSetting, check_family, draw_slots, in_blocks, slots_of_rounds, suitable_block
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import row_statement, row_statements, slots_target
 from airmixml.radio.slot_totals import SlotTotals
@@ -50,33 +51,33 @@ class Tally(SlotTotals):
         received_watts, counts = self._strengths.kinds()
         planned, at_server = self._planned.with_rounds(self.rounds), self._watts_at_server
         gain_peak = float(self._largest["gain"])
-        sent_bound = max(gain_peak, self._gain_bound) if self._sent_failure else gain_peak
+        sent_bound = max(gain_peak, self.system.gain_bound) if self._sent_failure else gain_peak
         sent = replace(self._planned.fact(facts.Transmitters), loudness=sent_bound, failure=self._sent_failure)
         stated: list[facts.Fact] = [facts.PowerTells()] if self.limited_slots else []
         if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
             in_rounds = planned.fact(facts.ImperfectAir).in_rounds
-            received_watts, counts = self._planned_strengths.bounded(self._gain_bound, in_rounds)
+            received_watts, counts = self._planned_strengths.kinds(self.system.gain_bound, in_rounds)
         else:
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
             stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]
-        antennas = replace(planned.fact(facts.Antennas), failure=self._sent_failure if len(at_server) else 0.0)
+        antennas = replace(planned.fact(facts.Antennas), failure=0.0 if at_server is None else self._sent_failure)
         if not self.before_the_draw:
             antennas = replace(antennas, gain=float(self._largest["antenna_gain"]), in_rounds=())
         stated += [sent, antennas]
         if not self.before_the_draw:
             stated.append(
                 facts.Drawn(
-                    received_watts=float(self._received.max()),
+                    received_watts=float(self._workers["received"].max()),
                     participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
-                    server_watts=float(at_server.max()) if len(at_server) else None,
-                    sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
+                    server_watts=None if at_server is None else float(at_server.max()),
+                    sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.system.joules_per_watt,
                 )
             )
         return replace(planned, received_watts=received_watts, counts=counts).stating(*stated)
 
     def check_limit(self) -> None:
         """Refuse a schedule that let a worker send more often than it says: no epsilon would hold."""
-        limit, most = self._planned.fact(facts.OwnSchedule).most, int(self._participations.max())
+        limit, most = self._planned.fact(facts.OwnSchedule).most, int(self._workers["sent"].max())
         if most > limit > 0:
             raise PluginError(
                 f"radio.schedule = {shown(self.scenario.radio.schedule)}: a worker sends in {most} slots, and its "
@@ -107,16 +108,15 @@ class Tally(SlotTotals):
         """Return all workers with the worst row as one worker, as the slots were drawn; None where that is not told."""
         if self.rows is None or self.before_the_draw or copies != self.row_copies:
             return None
-        joined = together(self.design, copies)
-        sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
-        at_server = self.rows.watts(2, self._watts_at_server).max() if len(self._at_server) else None
+        joined, at_server = together(self.design, copies), self._watts_at_server
+        sent_watts = self.rows.watts(1, self.worker_energy_joules / self.system.joules_per_watt)
         loudness = joined.fact(facts.Transmitters).loudness
         assert loudness is not None
         return joined.stating(
             replace(
                 joined.fact(facts.Drawn),
-                received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
-                server_watts=None if at_server is None else float(at_server),
+                received_watts=float(self.rows.watts(0, self.of_workers("received")).max()),
+                server_watts=None if at_server is None else float(self.rows.watts(2, at_server).max()),
                 sent_watts=loudness * float(sent_watts.max()),
             )
         )
@@ -147,12 +147,6 @@ class Tally(SlotTotals):
         covered = {each.adversary for each in stated}
         return stated, {adversary: why for adversary, why in unstated.items() if adversary not in covered}
 
-    @property
-    def privacy_in_plain_values(self) -> dict[str, Any]:
-        """All statements for JSON, and why there is none against some adversaries."""
-        stated, unstated = self._answers()
-        return {"privacy": [each.to_dict() for each in stated], "unstated": unstated}
-
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
         adjacency, rounding = self.scenario.privacy.adjacency, self._rounding
@@ -174,20 +168,17 @@ class Tally(SlotTotals):
         return adversary.mechanism(self.design, self.scenario.privacy.adjacency).rounding
 
     @property
-    def _composed_tilt(self) -> float:
-        """By how much mu^2 grows where vectors are rounded, for sums with the losses of other runs."""
-        return 1.0 if self._rounding is None else self._rounding.composed_tilt(self.scenario.privacy.delta)
-
-    @property
     def _mean_mu(self) -> float:
         """mu of the slot for the mean; 0 where there is none."""
         return 0.0 if self.centring is None else self.centring.mu(self.scenario.privacy.adjacency)
 
     def _squared_mu(self, ledger: Ledger) -> Doubles:
         """Return mu^2 of all other slots against the server, as a ledger has them; shape of the ledger."""
-        move = self.sensitivity.squared_move(self.scenario.privacy.adjacency, "none")
-        noise_watts = self._planned.in_workers_noise().noise_watts
-        return ledger.losses(noise_watts=noise_watts, sensitivity=move) * self._composed_tilt
+        privacy, rounding = self.scenario.privacy, self._rounding
+        move = self.sensitivity.squared_move(privacy.adjacency, "none")
+        losses = ledger.losses(noise_watts=self._planned.in_workers_noise().noise_watts, sensitivity=move)
+        # What is rounded counts for more where losses are added to those of other runs.
+        return losses if rounding is None else losses * rounding.composed_tilt(privacy.delta)
 
     def worker_squared_mu(self) -> Doubles:
         """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
@@ -197,7 +188,7 @@ class Tally(SlotTotals):
         """Return the same of each row that workers hold, of all its workers together; None where none is on two."""
         if self.rows is None:
             return None
-        received_watts = self.rows.watts(2 if len(self._at_server) else 0, self.ledger.received_watts)
+        received_watts = self.rows.watts(2 if "at_server" in self._workers else 0, self.ledger.received_watts)
         return self._squared_mu(Ledger(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
 
     def _state(
@@ -228,11 +219,11 @@ class Tally(SlotTotals):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
-        energy = self.worker_energy_joules
+        energy, (stated, unstated) = self.worker_energy_joules, self._answers()
         integers, link = self.system.integers, self.system.link.to_dict(self.system)
         return {
             "slots": self.slots,
-            "symbols_per_slot": self.symbols_per_slot,
+            "symbols_per_slot": self.system.symbols_on_air,
             "air_seconds": self.air_seconds,
             "energy_joules": self.energy_joules,
             "worker_energy_joules": {
@@ -245,7 +236,8 @@ class Tally(SlotTotals):
             **({"rounds": rounds} if (rounds := self.system.about_rounds) else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
             **({} if link is None else {"link": link}),
-            **self.privacy_in_plain_values,
+            "privacy": [each.to_dict() for each in stated],
+            "unstated": unstated,
             "ledger": self.ledger.summary(self.worker_epsilons()),
         }
 
@@ -276,10 +268,11 @@ def rehearse_family(
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
     tallies = [Tally(each, holding=holding) for each in settings]
-    for draws in draw_blocks(settings[0]):
+    first, every = settings[0], range(settings[0].scenario.radio.slots)
+    for draws in in_order(partial(draw_slots, first), in_blocks(every, suitable_block(first))):
         for each, tally in zip(settings, tallies, strict=True):
-            tally.add_draws(draws if each is settings[0] else draws.powered_as(each))
-        progress("rehearsal", tallies[0].slots, settings[0].scenario.radio.slots)
+            tally.add_draws(draws if each is first else draws.powered_as(each))
+        progress("rehearsal", tallies[0].slots, len(every))
     for tally in tallies:
         if tally.system.rounds:  # one after the other, as they are sent
             setting = AirSetting.of(tally.scenario, input_dim, label_dim, distance_metres, in_rounds=True)

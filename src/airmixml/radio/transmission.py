@@ -162,7 +162,7 @@ def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[Mixture
     reports[0].check_limit()
     return [
         Transmission(
-            scenario=report.given,
+            scenario=report.system.given,
             dataset=air.dataset,
             population=air.population,
             report=report,
@@ -192,30 +192,6 @@ def run_here(
             examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
     return sent_over(air, reports, examples)
-
-
-def kept_block(
-    store: ResultStore, air: Air, slots: range, receive: Callable[[], MixtureBlock], told: Broadcast
-) -> MixtureBlock:
-    """Return what the store keeps of these slots, if the same was broadcast before; else receive and keep it.
-
-    What the seed decides is drawn again.
-    """
-    setting, numbers = air.settings[0], told.weights.tobytes() + told.biases.tobytes()
-    digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
-    name, values = f"block-{slots.start:06d}.npz", [slots.start, slots.stop, digest]
-    kept = store.load(name, lambda found, arrays: arrays if found == values else {})
-    if kept:
-        return MixtureBlock(
-            first_slot=slots.start,
-            drawn=draw_slots(setting, slots, air.device),
-            joules_per_watt=setting.joules_per_watt,
-            **{each: as_tensor(kept[each]).to(air.device) for each in _RECEIVED if each in kept},
-        )
-    block = receive()
-    found = {each: getattr(block, each) for each in _RECEIVED}
-    store.save(name, values, {key: each.cpu().numpy() for key, each in found.items() if each is not None})
-    return block
 
 
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:
@@ -292,8 +268,15 @@ class RoundsOnAir:
 
     def send(self, told: Broadcast) -> Round:
         """Broadcast the model, run one slot, and return what was received."""
-        if self.done < len(self.rounds):
-            return self._again(told)
+        if self.done < len(self.rounds):  # under another model the noise of a round would be used twice
+            found = self.rounds[self.done]
+            alike = np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE)
+            if found.told.clip != told.clip or not alike:
+                raise ScenarioError(
+                    "the rounds of these slots were run under other models; simulate the scenario again"
+                )
+            self.done += 1
+            return found
         self._progress("rounds", self.done, len(self))
         self.payload.broadcast(told)
         self._told = told
@@ -306,23 +289,30 @@ class RoundsOnAir:
         self.rounds.append(Round(told, gradient, float(block.noise_variance[0].sqrt()) / self.payload.unit))
         return self.rounds[-1]
 
-    def _again(self, told: Broadcast) -> Round:
-        """Return what was received in a round that was run; under another model its noise would be used twice."""
-        found = self.rounds[self.done]
-        if found.told.clip != told.clip or not np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE):
-            raise ScenarioError("the rounds of these slots were run under other models; simulate the scenario again")
-        self.done += 1
-        return found
-
     def receive(self, slot: int) -> MixtureBlock:
-        """Run the slot of a round, and have the report count it."""
-        slots = range(slot, slot + 1)
+        """Run the slot of a round, or take what is kept of it under the same model, and have the report count it.
 
-        def run() -> MixtureBlock:
-            return self.air.receive(self.payload, slots)[0]
-
-        with using_threads(self.air.speed.threads):
-            block = kept_block(self._kept, self.air, slots, run, self._told) if self._kept else run()
+        What the seed decides is drawn again.
+        """
+        slots, told, air = range(slot, slot + 1), self._told, self.air
+        numbers = told.weights.tobytes() + told.biases.tobytes()
+        digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
+        name, values = f"block-{slot:06d}.npz", [slot, slot + 1, digest]
+        kept = self._kept.load(name, lambda found, arrays: arrays if found == values else {}) if self._kept else {}
+        if kept:
+            block = MixtureBlock(
+                first_slot=slot,
+                drawn=draw_slots(self.setting, slots, air.device),
+                joules_per_watt=self.setting.joules_per_watt,
+                **{each: as_tensor(kept[each]).to(air.device) for each in _RECEIVED if each in kept},
+            )
+        else:
+            with using_threads(air.speed.threads):
+                block = air.receive(self.payload, slots)[0]
+            if self._kept:
+                found = {each: getattr(block, each) for each in _RECEIVED}
+                arrays = {key: each.cpu().numpy() for key, each in found.items() if each is not None}
+                self._kept.save(name, values, arrays)
         if self._follow:
             self.report.add_draws(block.drawn, of_rounds=True)
         else:

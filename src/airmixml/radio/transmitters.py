@@ -25,9 +25,10 @@ sqrt(N k / 2).
 """
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
+import numpy as np
 import torch
 
 from airmixml.arrays import Integers
@@ -54,11 +55,6 @@ from airmixml.workers.signal import Payload, Vectors
 _FEW_NUMBERS: Final = 1 << 26
 _STEPS_PER_DEVIATION: Final = 16.0
 _MOST_OF_THE_POOL: Final = 0.99
-
-Parts = dict[str, tuple[str, float]]
-"""By the part of what arrives: the part of gains that brings it there, and its sign."""
-_AS_IT_IS: Final[Parts] = {"real": ("real", 1.0), "imag": ("imag", 1.0)}
-_AHEAD: Final[Parts] = {"real": ("imag", -1.0), "imag": ("real", 1.0)}  # by a quarter turn
 
 
 class _Converted(Wrapper):
@@ -108,7 +104,7 @@ class _Amplified(Wrapper):
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
     """Return the payload as it leaves the workers' converters: rounded, or with errors that are left to the noise."""
     air, signal = scenario.air, payload.signal
-    if not air.dac_bits or air.waveform != "single-carrier":
+    if air.waveform != "single-carrier":
         return payload
     converted = _Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
@@ -158,15 +154,12 @@ def _distort_waveform(
         longer = (symbols * mean_squares * (model.gain**2 + model.error_variance)).clamp(min=math.ulp(0.0)).sqrt()
         softer = (largest_norm / longer).clamp(max=1.0)
         factor, error = factor * model.gain * softer, error + model.error_variance * softer.square()
-    if limits is not None:
-        # The rounded waveform is taken for Gaussian again.
-        power = factor.square() + error
-        gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
-        factor, error = factor * gain, error * gain.square() + power * clipped
-    if saturation is not None:
-        power = factor.square() + error
-        turned, bent = amplified_gaussian(air, saturation.square() / (mean_squares * power).clamp(min=1e-300))
-        factor, error = factor * turned, error * turned.abs().square() + power * bent
+    # What was rounded, or clipped, is taken for Gaussian again.
+    for limit, bussgang in ((limits, clipped_gaussian), (saturation, partial(amplified_gaussian, air))):
+        if limit is not None:
+            power = factor.square() + error
+            gain, more = bussgang(limit.square() / (mean_squares * power).clamp(min=1e-300))
+            factor, error = factor * gain, error * gain.abs().square() + power * more
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
 
@@ -183,20 +176,18 @@ class TransmitterErrors:
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def senders(self, power_watts: torch.Tensor) -> list[tuple[Payload, Parts]]:
-        """Return what workers with these powers, slots x workers, send as real numbers: clipped, compressed, turned."""
+    def senders(self, power_watts: torch.Tensor) -> list[tuple[Payload, complex]]:
+        """Return what workers with these powers, slots x workers, send: real numbers, times 1 or a quarter turn."""
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
-            return [(payload, _AS_IT_IS)]
+            return [(payload, 1)]
         limits = limit_amplitude(scenario.air.peak_power_dbm, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
-            return [(sent, _AS_IT_IS)]
-        parts: list[tuple[Payload, Parts]] = [(_Amplified(sent, scenario.air, saturation, 0), _AS_IT_IS)]
-        if scenario.air.amplifier_turn_degrees:
-            parts.append((_Amplified(sent, scenario.air, saturation, 1), _AHEAD))
-        return parts
+            return [(sent, 1)]
+        turns: list[complex] = [1, 1j] if scenario.air.amplifier_turn_degrees else [1]
+        return [(_Amplified(sent, scenario.air, saturation, part), turn) for part, turn in enumerate(turns)]
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Take gains into account, slots x workers x pieces, with shares; return them as transmitters change them."""
@@ -209,7 +200,7 @@ class TransmitterErrors:
         if distortion.circular:
             along, across, both = along + across, along + across, torch.zeros_like(both)
         self._keep(torch.stack([along, across, both]))
-        return gains * distortion.factor[:, :, None].to(real.dtype)
+        return gains * distortion.factor[:, :, None].to(gains.dtype)
 
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""
@@ -280,7 +271,7 @@ class ResidualNoise:
         self._filters = (
             pulse_expansion(self.air.roll_off, self.air.timing_offset_symbols).filters
             if smears(self.air)
-            else torch.ones((1, 1), dtype=torch.float64).numpy()
+            else np.ones((1, 1))
         )
         self._kept: torch.Tensor | None = None  # x of every seat, where a sum over the drawn masks is taken
         self._sums: dict[str, torch.Tensor] = {}
@@ -304,7 +295,9 @@ class ResidualNoise:
         self._add("sum", by_piece @ terms)
         self._add("sending", sending.sum(dim=1))
         self._add("present", (shares * sending).sum(dim=1))
-        if self._exact(gains):
+        graph, sums = self.masking.graph, gains.shape[0] * gains.shape[2] * self.terms**2
+        every = gains.shape[1] == self._seats
+        if graph is not None and every and sums * len(graph.edges) <= _MOST_DIFFERENCES:
             recovered = (~sending)[:, None, :, None] & self._recovers
             arrives = by_piece[..., None] * terms[:, None]
             self._kept = torch.where(recovered, self._expected_terms()[:, :, None], arrives)
@@ -314,14 +307,24 @@ class ResidualNoise:
         """Covariance of the terms on a symbol once all seats are added, in watts; slots x pieces x terms x terms."""
         masking, squares = self.masking, self._sums["squares"]
         total = masking.own_watts * squares
-        if masking.graph is not None:
+        graph, seats = masking.graph, self._seats
+        if graph is not None:
             sending = self._sums["sending"][:, None, None, None]
             mean, arrived = self._expected_terms(), self._sums["sum"]
             expected = mean[..., :, None] * mean[..., None, :]
             crossed = arrived[..., :, None] * mean[..., None, :]
-            differences = self._over_masks(sending, squares, arrived, expected, mean)
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
-            total = total + masking.pair_watts * differences + masking.self_watts * from_expected
+            # The sum over masks of (x_i - x_j)(x_i - x_j)'.
+            if self._kept is None or graph.complete:
+                recovered = (seats - sending) * self._recovers
+                every, whole = squares + recovered * expected, arrived + recovered[..., 0] * mean
+                over_masks = graph.degree / (seats - 1) * (seats * every - whole[..., :, None] * whole[..., None, :])
+            else:
+                over_masks = torch.zeros_like(squares)
+                for after in torch.from_numpy(graph.successors).to(squares.device):
+                    apart = self._kept - self._kept[:, :, after]
+                    over_masks += apart.transpose(2, 3) @ apart
+            total = total + masking.pair_watts * over_masks + masking.self_watts * from_expected
         if self.air.dac_bits:
             total = total + masking.rounded_watts(self.air.dac_bits) * squares
         return total
@@ -353,34 +356,6 @@ class ResidualNoise:
         present = self._sums["present"]
         there = torch.where(present > 0.0, present, 1.0)
         return (means / (means @ middle)).to(there) / there[:, None, None]
-
-    def _exact(self, gains: torch.Tensor) -> bool:
-        """Whether the sum over the masks of the drawn graph is small enough to be taken."""
-        if self.masking.graph is None or gains.shape[1] < self._seats:
-            return False
-        work = gains.shape[0] * gains.shape[2] * self.terms**2 * len(self.masking.graph.edges)
-        return work <= _MOST_DIFFERENCES
-
-    def _over_masks(
-        self,
-        sending: torch.Tensor,
-        squares: torch.Tensor,
-        arrived: torch.Tensor,
-        expected: torch.Tensor,
-        mean: torch.Tensor,
-    ) -> torch.Tensor:
-        """Return sum over masks (x_i - x_j)(x_i - x_j)'; slots x pieces x terms x terms."""
-        graph, seats = self.masking.graph, self._seats
-        assert graph is not None
-        if self._kept is None or graph.complete:
-            recovered = (seats - sending) * self._recovers
-            every, total = squares + recovered * expected, arrived + recovered[..., 0] * mean
-            return graph.degree / (seats - 1) * (seats * every - total[..., :, None] * total[..., None, :])
-        summed = torch.zeros_like(squares)
-        for after in torch.from_numpy(graph.successors).to(squares.device):
-            apart = self._kept - self._kept[:, :, after]
-            summed += apart.transpose(2, 3) @ apart
-        return summed
 
     def _add(self, name: str, values: torch.Tensor) -> None:
         self._sums[name] = self._sums[name] + values if name in self._sums else values

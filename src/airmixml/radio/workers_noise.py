@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
-from airmixml.integers.rounding import grid_margin
 from airmixml.masks.graph import Honest
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.facts import Rounding
@@ -29,7 +29,6 @@ from airmixml.radio.masking import (
     check_recovered,
     choose_masking,
     honest_with,
-    protected_graph,
 )
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -95,7 +94,6 @@ class IntegerSums:
         return replace(self, honest=honest, masked=not honest.is_cut), note
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             **self.noise.to_dict(),
             "carriers": self.carriers,
@@ -107,7 +105,6 @@ class IntegerSums:
 
     @property
     def in_words(self) -> str:
-        """What hides a worker."""
         if not self.masked:
             return "its own Skellam noise on integers"
         masks = f"masks that are uniform modulo 2^{self.noise.code.bits}{self.honest.assumption}"
@@ -118,7 +115,14 @@ def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> I
     """Return the sums that keep the target of a scenario whose workers send integers, with masks or without."""
     privacy, radio = scenario.privacy, scenario.radio
     honest = any_masking(scenario).honest
-    slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
+    learner, slots, numbers, share, rounded = scenario.learner, radio.slots, sensitivity.numbers, 1.0, 0
+    if learner.rounds:
+        # Slots of moments and slots of gradients share mu^2. The coarser step of the two is assumed of both, which
+        # ``_FOR_COARSER_STEPS`` leaves room for; d numbers with themselves and K outputs are fewer than (d K)^2.
+        in_rounds = scenario.workers.sends == "gradients"
+        share = _FOR_COARSER_STEPS * (scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share)
+        rounded = (numbers**2 if in_rounds else numbers) * (slots + learner.rounds)
+        slots = learner.rounds if in_rounds else slots
     schedule = Design(
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
@@ -150,21 +154,6 @@ def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> I
         received_watts=radio.link_kind.received_watts(scenario, planes),
         assumed_range=privacy.sum_range,
     )
-
-
-def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]:
-    """Return the slots of one kind, their share of mu^2, and a bound on what is rounded in slots of both kinds.
-
-    A run with rounds has slots of moments and slots of gradients. The coarser step of the two is assumed of both, which
-    ``_FOR_COARSER_STEPS`` leaves room for; products of d numbers with themselves and K outputs are fewer than (d K)^2.
-    """
-    learner, slots = scenario.learner, scenario.radio.slots
-    if not learner.rounds:
-        return slots, 1.0, 0
-    in_rounds = scenario.workers.sends == "gradients"
-    share = scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share
-    most = numbers**2 if in_rounds else numbers
-    return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
 
 
 _MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
@@ -248,7 +237,7 @@ class _MaskedNoise(OwnNoise):
     masked = True
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
-        protected_graph(scenario, secret)
+        any_masking(scenario, secret)
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
         some = f" but {privacy.colluders:,}, chosen without knowing the graph of masks,"
@@ -316,7 +305,7 @@ class _NoiseOnIntegers(OwnNoise):
 
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Any | None:
+    ) -> Reception:
         import torch
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -272,15 +272,10 @@ class SecretWords(SlotWords):
     device: torch.device = CPU
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
-        made = np.empty((len(slots), per_slot), dtype=np.int64)
+        def draw(rng: np.random.Generator, count: int) -> NDArray[Any]:
+            return rng.bit_generator.random_raw(count * per_slot).view(np.int64).reshape(count, per_slot)
 
-        def make(group: int) -> None:
-            rng, here, skipped = self._group(slots, per_slot, group, attempt)
-            rng.bit_generator.random_raw(skipped * per_slot, output=False)
-            made[here] = rng.bit_generator.random_raw(made[here].size).view(np.int64).reshape(made[here].shape)
-
-        without_torch(make, _groups_of(slots, per_slot))
-        return torch.from_numpy(made).to(self.device)
+        return self._of_groups(slots, per_slot, attempt, draw, np.int64)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
         return self.words(slots, per_slot, attempt).flatten()[places]
@@ -292,21 +287,33 @@ class SecretWords(SlotWords):
         In float32, of 32 random bits, few values lead to each number that is received, and some numbers cannot be
         received at all: which, tells the sum below the noise (benchmarks/measure_float_leak.py).
         """
-        made = np.empty((len(slots), per_slot))
+        return self._of_groups(
+            slots, per_slot, 0, lambda rng, count: rng.standard_normal((count, per_slot)), np.float64
+        )
+
+    def _of_groups(
+        self,
+        slots: range,
+        per_slot: int,
+        attempt: int,
+        draw: Callable[[np.random.Generator, int], NDArray[Any]],
+        dtype: type,
+    ) -> torch.Tensor:
+        """Return what each group's generator draws for its slots, from the first of the group on; slots x per_slot.
+
+        Few slots share a key where each takes many words, since those before must be made too.
+        """
+        length = max(1, min(SLOTS_PER_CHAPTER, _WORDS_PER_KEY // max(1, per_slot)))
+        made: NDArray[Any] = np.empty((len(slots), per_slot), dtype=dtype)
 
         def make(group: int) -> None:
-            rng, here, skipped = self._group(slots, per_slot, group, 0)
-            made[here] = rng.standard_normal((len(made[here]) + skipped, per_slot))[skipped:]
+            first, stop = group * length, min((group + 1) * length, slots.stop)
+            rng = self.secret.generator(self.stream, group * _LARGEST_ATTEMPT + attempt)
+            skipped = max(0, slots.start - first)
+            made[first + skipped - slots.start : stop - slots.start] = draw(rng, stop - first)[skipped:]
 
-        without_torch(make, _groups_of(slots, per_slot))
+        without_torch(make, range(slots.start // length, -(-slots.stop // length) if len(slots) else 0))
         return torch.from_numpy(made).to(self.device)
-
-    def _group(self, slots: range, per_slot: int, group: int, attempt: int) -> tuple[np.random.Generator, slice, int]:
-        """Return the generator of a group of slots, which of ``slots`` are its, and how many come before them in it."""
-        length = _group_length(per_slot)
-        here = slice(max(0, group * length - slots.start), (group + 1) * length - slots.start)
-        rng = self.secret.generator(self.stream, group * _LARGEST_ATTEMPT + attempt)
-        return rng, here, max(0, slots.start - group * length)
 
 
 def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
@@ -315,17 +322,6 @@ def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -
     if streams.secret is not None and hidden is not None:
         return SecretWords(streams.secret, hidden, device)
     return PhiloxWords(streams.key(name), device)
-
-
-def _group_length(per_slot: int) -> int:
-    """Return how many slots share a key: few where each takes many words, since those before must be made too."""
-    return max(1, min(SLOTS_PER_CHAPTER, _WORDS_PER_KEY // max(1, per_slot)))
-
-
-def _groups_of(slots: range, per_slot: int) -> range:
-    """Return the numbers of the groups that hold some of the slots."""
-    length = _group_length(per_slot)
-    return range(slots.start // length, -(-slots.stop // length) if len(slots) else 0)
 
 
 def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
@@ -349,8 +345,7 @@ def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords)
     drawn, attempt = chosen[unfinished], 0
     while len(unfinished):
         attempt += 1
-        places = unfinished[:, None] * scheduled + torch.arange(scheduled, device=source.device)
-        more = integers_below(source.words_at(slots, scheduled, places, attempt), workers)
+        more = integers_below(source.words(slots, scheduled, attempt)[unfinished], workers)
         drawn = torch.cat([drawn, more], dim=1)
         ascending, order = drawn.sort(dim=1, stable=True)
         repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)

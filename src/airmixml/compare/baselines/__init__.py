@@ -14,7 +14,7 @@ from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.compare.methods import RightRows
 from airmixml.data import DataSet
 from airmixml.edge.models import class_scores
-from airmixml.impairments.fading import draw_fading, worker_path_gain
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -46,5 +46,5 @@ def power_gains(scenario: Scenario, distance_metres: Doubles, slots: int) -> Dou
     radio, gains = scenario.radio, worker_path_gain(scenario, distance_metres)[None] ** 2
     if radio.fading == "none":
         return np.asarray(gains)
-    fading = draw_fading(radio, range(slots), gains.shape[1], slot_words(Streams(scenario.seed), "fading"))
+    fading = radio.fading_kind.draw(radio, range(slots), gains.shape[1], slot_words(Streams(scenario.seed), "fading"))
     return np.asarray(gains * fading.numpy() ** 2)

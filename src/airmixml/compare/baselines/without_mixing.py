@@ -29,7 +29,7 @@ from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.progress import Progress, silent
-from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
+from airmixml.radio.system import adversary_named, sensitivity_of
 from airmixml.registries import NOISES
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Streams
@@ -283,7 +283,7 @@ def _state_orthogonal(
         received_watts=(loudest,),
         counts=(population.count,),
         sensitivity=sensitivity,
-        noise_watts=assumed_noise_watts(scenario),
+        noise_watts=scenario.privacy.noise_kind.stated_watts(scenario),
         facts=(
             facts.PowerTells(),
             facts.Transmitters(
