@@ -241,9 +241,7 @@ def test_progress_ends_at_all_columns() -> None:
 
 
 def test_a_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(
-        ScenarioError, match=r"method = 'lest-squares': must be one of least-squares, non-negative, prior"
-    ):
+    with pytest.raises(ScenarioError, match=r"'lest-squares': must be one of least-squares, non-negative, prior"):
         reconstruct(watch(LOUD), "lest-squares")
 
 
@@ -273,8 +271,8 @@ def test_numbers_of_samples_carry_the_weight_of_their_symbols() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        (("workers.sends=moments",), "products are sent"),
-        (("workers.encoder=clip", "workers.centre=public"), "may be negative"),
+        (("workers.sends=moments", "privacy.sensitivity=encoder"), "products are sent"),
+        (("workers.encoder=clip", "workers.centre=public", "privacy.sensitivity=encoder"), "may be negative"),
     ],
 )
 def test_a_range_must_be_known(changes: tuple[str, ...], why: str) -> None:

@@ -40,7 +40,7 @@ from airmixml.streams import Streams
 from airmixml.wording import NOTHING_PROMISED, epsilon_text
 from airmixml.workers import deploy, load_dataset
 
-PARTS = ("least-squares", "prior", "release", "eavesdropper")
+PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
 INFORMED = ("informed-server", "informed-release", "informed-eavesdropper")
 INVERSION = ("inversion", "inversion-everyone")
 IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
