@@ -271,8 +271,8 @@ def test_numbers_of_samples_carry_the_weight_of_their_symbols() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        (("workers.sends=moments", "privacy.sensitivity=encoder"), "products are sent"),
-        (("workers.encoder=clip", "workers.centre=public", "privacy.sensitivity=encoder"), "may be negative"),
+        ((*CLIP, "workers.sends=moments", "learner.model=ridge"), "products are sent"),
+        ((*CLIP, "workers.centre=own"), "may be negative"),
     ],
 )
 def test_a_range_must_be_known(changes: tuple[str, ...], why: str) -> None:

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
+from airmixml.arrays import as_tensor
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import (
     MomentsCollector,
@@ -51,8 +52,10 @@ def train(
         return solve_and_score(mixtures, collected_from(mixtures), context)
     from airmixml.edge.fitting import train_model  # here: a closed form needs none of what moves a network
 
-    how: dict[str, Any] = {"speed": speed, "progress": progress, "checkpoint": checkpoint}
-    return train_model(scenario.learner, dataset, inputs, labels, seed=scenario.seed, **how)
+    learner, seed = scenario.learner, scenario.seed
+    return train_model(
+        learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +195,7 @@ def score_solved(learner: Learner, dataset: DataSet, solved: Solution, moments: 
 def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
     """Return the last of the models, with the leading score of each, and all of the last and of each class."""
     history, curve = TrainingHistory(), list[float]()
-    test_inputs, truth = torch.from_numpy(dataset.test_inputs), torch.from_numpy(dataset.test_labels)
+    test_inputs, truth = as_tensor(dataset.test_inputs), as_tensor(dataset.test_labels)
     for solution in solutions:
         model = linear_model(*solution)
         if len(truth):

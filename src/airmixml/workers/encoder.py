@@ -28,8 +28,9 @@ class FeatureCost:
     """What it costs a worker to compute the features of one sample, without scaling, centring and norm.
 
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
-    square root or a division as ``HARD_OPERATION`` = 10. Signs take a bit each, other numbers ``FLOAT_BYTES`` = 4
-    bytes. Of a user's network only products of matrices and convolutions count, and the largest result of an operation.
+    square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
+    numbers ``FLOAT_BYTES`` = 4 bytes. Of a user's network only products of matrices and
+    convolutions count, and the largest result of an operation.
     """
 
     multiply_accumulates: int
@@ -120,13 +121,14 @@ def sends_inputs_unchanged(workers: Workers) -> bool:
 
 
 class Inputs(Encoder):
-    """The inputs, as many as there are: in [0, 1], or features of any size that were computed before."""
+    """The inputs in [0, 1], as many as there are."""
 
+    keeps_inputs = True
+    never_negative = True
     takes_features = False
 
-    def __init__(self, about: str, *, bounds_norm: bool, scaled: bool = True) -> None:
+    def __init__(self, about: str, *, bounds_norm: bool) -> None:
         self.about, self.bounds_norm = about, bounds_norm
-        self.keeps_inputs = self.never_negative = self.scales_inputs = scaled
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         return input_dim
@@ -141,8 +143,14 @@ class Inputs(Encoder):
         return lambda inputs: inputs
 
 
+class Embeddings(Inputs):
+    """Features that were computed before, by whatever: nothing is known of them, so their norm is bounded."""
+
+    keeps_inputs = False
+    never_negative = False
+    scales_inputs = False
+
+
 SCALE: Final = Inputs("the inputs, scaled to [0, 1] by declared bounds", bounds_norm=False)
 CLIP: Final = Inputs("the scaled inputs, their norm bounded", bounds_norm=True)
-EMBEDDINGS: Final = Inputs(
-    "rows that are features already, not scaled, their norm bounded", bounds_norm=True, scaled=False
-)
+EMBEDDINGS: Final = Embeddings("rows that are features already, not scaled, their norm bounded", bounds_norm=True)
