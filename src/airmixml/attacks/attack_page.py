@@ -135,13 +135,13 @@ def _draw_rates(axis: Axes, result: AttackResult, groups: list[Group]) -> None:
     """Draw how often each adversary succeeds at what it does best, beside guessing and what epsilon allows."""
     for place, group in enumerate(groups):
         figure, limit = group.figure, result.limit(group.figure, group.adversary)
-        axis.barh(place, figure.rate, color=_COLOURS[group.grade], alpha=0.8, height=0.6)
-        axis.plot([figure.guessing] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.5)
-        if limit < 1.0:
-            axis.plot([limit] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.5, linestyle=":")
-    names = [f"{group.attacker} {group.figure.what}: {group.figure.text}" for group in groups]
-    axis.set_yticks(range(len(groups)), names, fontsize=8.5)
-    axis.set(xlim=(0.0, 1.0), ylim=(len(groups) - 0.5, -0.5))
+        # Above its bar: a name beside it would narrow the samples.
+        axis.text(0.005, place - 0.24, f"{group.attacker} {figure.what}: {figure.text}", va="center", fontsize=8.5)
+        axis.barh(place + 0.2, figure.rate, color=_COLOURS[group.grade], alpha=0.8, height=0.4)
+        for rate, style in ((figure.guessing, "-"), (limit, ":")):
+            if rate < 1.0:
+                axis.plot([rate] * 2, [place - 0.05, place + 0.45], color="black", linewidth=1.5, linestyle=style)
+    axis.set(xlim=(0.0, 1.0), ylim=(len(groups) - 0.5, -0.5), yticks=[])
     axis.set_xlabel("success; line: guessing; dots: what epsilon allows", fontsize=8.5)
 
 
