@@ -100,13 +100,29 @@ def finish_axis(
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
     """Return the content of a file of that kind: png, svg or pdf; the figure keeps the layout that it gets here."""
-    from matplotlib import rc_context
-
     content = io.BytesIO()
-    with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
-        figure.savefig(content, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
+    if kind == "png":
+        _write_png(figure, content)
+    else:
+        from matplotlib import rc_context
+
+        with rc_context({"svg.hashsalt": "airmixml"}):  # the same picture is the same file
+            figure.savefig(content, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
     figure.set_layout_engine("none")
     return content.getvalue()
+
+
+def _write_png(figure: Figure, content: io.BytesIO) -> None:
+    """Draw the figure once; ``savefig`` draws it twice."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    figure.set_dpi(_DPI)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = canvas.get_width_height()
+    drawn = Image.frombuffer("RGBA", (width, height), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    drawn.convert("RGB").save(content, "png", dpi=(_DPI, _DPI))
 
 
 def saved(figure: Figure, path: Path | None) -> Figure:

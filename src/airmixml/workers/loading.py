@@ -76,7 +76,8 @@ def load_dataset(
     check_signal_memory(workers, encoded_dim(workers, raw.inputs.shape[1]), len(raw.class_names), len(raw.inputs))
     rng = streams.generator("data")
     train, test = pool_and_test(raw, workers, rng, test_rows)
-    train_inputs, train_labels = raw.inputs[train], raw.labels[train]
+    all_in_order = raw.test_labels is not None and len(train) == len(raw.inputs)
+    train_inputs, train_labels = (part if all_in_order else part[train] for part in (raw.inputs, raw.labels))
     test_inputs, test_labels, holders = raw.test_inputs, raw.test_labels, None
     if test_inputs is None or test_labels is None:
         test_inputs, test_labels = raw.inputs[test], raw.labels[test]
