@@ -33,6 +33,7 @@ def test_only_the_keys_that_differ_and_both_accuracies(
     first = json.loads((tmp_path / "a" / "metrics.json").read_text(encoding="utf-8"))["accuracy"]["final"]
     assert f"accuracy {100 * first:.1f} % on the clean test set (mlp, final epoch) 62.5 % on the clean" in page.text
     assert len([each for each in page.all("article") if "card" in str(each["class"])]) == 8
+    assert len(page.all("img")) == 1
     assert "several folders about the same people reveal more together" in page.text
     assert "never release this page" in page.text
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.files import Read, corrupt_file, read_regular, write_text, writing_to
 from airmixml.output.cards import FROM_FILE, asked_for, command_for, flat, shown_value
+from airmixml.output.figures import BLUE, figure_bytes, finish_axis, new_figure
 from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, section
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
@@ -48,6 +49,7 @@ _MOST_STEPS: Final = 10**12
 _FIRST: Final = {"epoch": 1, "round": 0}
 _BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
 _MOST_FOLDERS: Final = 12
+_OF_ATTACKS: Final = "largest certain success of an attack, less that of guessing"
 _TOGETHER: Final = "An epsilon covers its own folder: several folders about the same people reveal more together."
 
 
@@ -281,9 +283,10 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
         rule = f"must be 2 to {_MOST_FOLDERS} folders to put side by side; name each once"
         raise RunFolderError(f"{' '.join(map(str, folders))}: {rule}")
     pages = {str(folder): read_report(Path(folder)) for folder in folders}
-    keys = {}
+    keys, scores = {}, {}
     for name in pages:
-        scenario = find_folder(name).scenario()
+        found = find_folder(name)
+        scenario, scores[name] = found.scenario(), _main_score(found.plain)
         keys[name] = {} if scenario is None else {key: shown_value(value) for key, value in flat(scenario).items()}
     shared = set.intersection(*(set(each.items()) for each in keys.values()))
     differing = {name: dict(row for row in each.items() if row not in shared) for name, each in keys.items()}
@@ -303,6 +306,7 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
             section(
                 "results",
                 "What came out",
+                *_bars({name: score for name, score in scores.items() if score}),
                 *_beside("Results", {name: _facts(page, "results") for name, page in pages.items()}),
                 *_beside("Epsilon", {name: _epsilons(page) for name, page in pages.items()}),
                 *_beside("On the air", {name: _facts(page, "costs") for name, page in pages.items()}),
@@ -335,3 +339,29 @@ def _epsilons(page: Page) -> dict[str, str]:
         told |= {f"{whom}, found": facts["found"]} if "found" in facts else {}
         assumed |= {name: facts[name] for name in ("delta", "neighbours") if name in facts}
     return told | assumed
+
+
+def _main_score(plain: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return what the main score of a run or an attack is called, and the score; None where there is none."""
+    if plain.get("accuracy"):
+        return "accuracy", plain["accuracy"]["final"]
+    if "measured" in plain:
+        gains = (each["rate"] - each["guessing"] for each in plain["measured"] if each["beyond_chance"])
+        return _OF_ATTACKS, max(gains, default=0.0)
+    return next(iter(plain.get("scores", {}).items()), None)
+
+
+def _bars(scores: Mapping[str, tuple[str, float]]) -> list[Picture]:
+    """Draw a bar for each folder, in one picture for each kind of score."""
+    pictures = []
+    for kind in dict.fromkeys(kind for kind, _ in scores.values()):
+        bars = {name.replace("$", r"\$"): score for name, (own, score) in scores.items() if own == kind}
+        figure = new_figure(7.0, 0.9 + 0.35 * len(bars))
+        axis = figure.subplots()
+        axis.bar_label(axis.barh(list(bars), list(bars.values()), color=BLUE), fmt="%.3g", padding=3)
+        axis.margins(x=0.12)
+        axis.invert_yaxis()
+        finish_axis(axis)
+        shows = f"{kind} of each folder, as in the table of results"
+        pictures.append(Picture(caption=kind.capitalize(), shows=shows, content=figure_bytes(figure, "png")))
+    return pictures
