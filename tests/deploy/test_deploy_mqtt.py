@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -274,3 +275,12 @@ def test_frames_of_a_gateway_are_batched(
         assert received(gateway, 2) == [b"150", b"299"]
         gateway.close()
         server.close()
+
+
+def test_whoever_answers_a_later_connection_with_another_certificate_ends_no_run(connect: Connect) -> None:
+    worker = connect("worker-0")
+    try:
+        raise ssl.SSLCertVerificationError("self-signed certificate")
+    except OSError:
+        worker._on_connect_fail(worker._client, None)
+    assert worker.receive(0.0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -231,3 +232,8 @@ def test_nothing_that_is_as_simple_is_more_accurate_than_what_is_recommended() -
     assert shaky.as_good_as(first, 0.003)
     assert not steady.as_good_as(first, 0.003)
     assert told(first, steady, shaky).best == steady
+
+
+def test_a_search_is_plain_facts(breast_cancer: DesignSearch) -> None:
+    """It compares, and goes to other processes, whatever told its progress."""
+    assert pickle.loads(pickle.dumps(breast_cancer)) == breast_cancer

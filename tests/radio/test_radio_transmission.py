@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_noise, draw_slots
+from airmixml.radio.mixtures import check_finite
 from airmixml.radio.transmission import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Population, deploy, load_dataset
@@ -251,3 +253,12 @@ def test_sums_of_products_are_no_data_set() -> None:
     mixtures = simulate(Scenario.preset("private-iris"))
     with pytest.raises(ScenarioError, match=r'^workers\.sends = "moments": must be "samples" for a training loop'):
         mixtures.as_dataset()
+
+
+def test_only_numbers_beyond_float32_are_refused_not_their_sum() -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=8")
+    block = simulate(scenario).examples
+    large = replace(block, inputs=torch.full_like(block.inputs, 2e38))
+    check_finite(scenario, large)
+    with pytest.raises(ScenarioError, match="beyond what float32 can hold"):
+        check_finite(scenario, replace(large, labels=torch.full_like(block.labels, torch.inf)))

@@ -97,3 +97,8 @@ def test_a_folder_belongs_to_one_identity_at_a_time(tmp_path: Path) -> None:
             (tmp_path / "a" / "cells").mkdir()
             (tmp_path / "a" / "mine.txt").write_text("mine")
     assert (tmp_path / "a" / "mine.txt").exists()
+
+
+def test_more_seeds_than_ever_finish_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="--seeds = 100001: must be at least 1 and at most 100,000"):
+        consecutive_seeds(Scenario(), 100_001)

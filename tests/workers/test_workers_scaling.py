@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airmixml import ScenarioError
 from airmixml.data import declare_bounds, scale_to_unit
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -102,3 +103,10 @@ def test_many_bytes_are_scaled_by_a_table() -> None:
     lower = np.arange(1000) % 2 * 10.0
     own, _ = scale_to_unit(inputs, lower, np.full(1000, 255.0))
     assert np.array_equal(own[:, 1], np.clip((inputs[:, 1] - 10.0) / 245.0, 0.0, 1.0).astype(np.float32))
+
+
+def test_too_many_bounds_of_columns_say_where_to_name_them() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"has 3 values: must have 1, .* one for each number column; \[wor"
+    ):
+        declare_bounds([1.0, 2.0, 3.0], [3.0], count=2, columns=("a", "b"), what="number column")

@@ -51,7 +51,8 @@ def set_up(
     gateways: int = 0,
     port: int = 0,
     enrolled: Path | None = None,
-    **contract: Any,
+    epsilon: float = 0.0,
+    spare: int = 0,
 ) -> "tuple[Scenario, DataSet, Endpoint]":
     """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
     from airmixml.deploy.compiling import data_of, make_contract, planned_for
@@ -62,9 +63,9 @@ def set_up(
     check_gateways(workers, gateways, planned.privacy.colluders)
     dataset = data_of(planned, data_dir)
     raise_when_interrupted()
-    agreed = partial(make_contract, planned, dataset, **contract)
-    size = {"workers": workers, "gateways": gateways, "port": port or free_ports(1)[0]}
-    server = create_deployment(out, agreed, **size, enrolled=enrolled)
+    agreed = partial(make_contract, planned, dataset, epsilon=epsilon, spare=spare)
+    port = port or free_ports(1)[0]
+    server = create_deployment(out, agreed, workers=workers, gateways=gateways, port=port, enrolled=enrolled)
     if gateways and not planned.privacy.colluders:
         print_error_line(
             "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
@@ -178,8 +179,17 @@ def init_command(
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     scenario = chosen.settled(data_dir=data_dir)
-    size = {"workers": workers or scenario.workers.count, "gateways": gateways, "port": port}
-    *_, server = set_up(scenario, out, data_dir, **size, enrolled=enrolled, epsilon=epsilon, spare=spare)
+    *_, server = set_up(
+        scenario,
+        out,
+        data_dir,
+        workers=workers or scenario.workers.count,
+        gateways=gateways,
+        port=port,
+        enrolled=enrolled,
+        epsilon=epsilon,
+        spare=spare,
+    )
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
     show(

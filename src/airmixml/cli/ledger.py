@@ -169,7 +169,7 @@ def _chosen(file: LedgerFile, people: People, workers: list[str] | None) -> Any:
     if people.named:
         return tuple(workers) if workers else file.standings()[0].names
     for each in workers or ():
-        if not (each.isdecimal() and len(each) < _LONGEST_NUMBER and int(each) < people.count):
+        if not (each.strip().isdecimal() and len(each) < _LONGEST_NUMBER and int(each) < people.count):
             known = f"from 0 to {people.count - 1:,}: this ledger knows its workers by number"
             raise ScenarioError(f"--worker {shown_name(each)}: must be a number {known}")
     return np.array(list(map(int, workers)), dtype=np.int64) if workers else None
@@ -202,8 +202,9 @@ def check_scenario(
         with progress_bars() as progress:
             from airmixml.runs.spending import plan_spending
 
-            how: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
-            plan_spending(scenario, seeds, ledger, progress=progress, **how).check()
+            plan_spending(
+                scenario, seeds, ledger, private=private, public_test=public_test, data_dir=data_dir, progress=progress
+            ).check()
         return scenario
 
     scenario = hide_values(check, "the owner sees them with --show-values", hide=private and not show_values)

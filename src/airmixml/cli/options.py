@@ -118,7 +118,8 @@ Jobs = Annotated[
 ]
 DataDir = Annotated[Path | None, Option(help="Folder that holds the four MNIST files [default: the cache].")]
 ShowValues = Annotated[
-    bool, Option("--show-values", help="Let error messages quote rows, values and names, for the owner alone.")
+    bool,
+    Option("--show-values", help="Let errors about protected data quote rows, values and names, for the owner alone."),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]

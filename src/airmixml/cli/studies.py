@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -227,9 +227,9 @@ def reproduce_command(
     with progress_bars() as progress:
         reproduction = reproduce(request, folder, jobs=jobs or 0, engine=engine, data_dir=data_dir, progress=progress)
     kept = f"{reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')}"
-    how: dict[str, Any] = {"seconds": reproduction.seconds, "kept": kept if reproduction.kept_batches else ""}
+    kept = kept if reproduction.kept_batches else ""
     plain = {**reproduction.to_dict(), "failures": reproduction.failures}
-    show_study(as_json, plain, reproduction_page(plain), reproduction.files, **how)
+    show_study(as_json, plain, reproduction_page(plain), reproduction.files, seconds=reproduction.seconds, kept=kept)
     if not as_json:
         print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
     if reproduction.failures:

@@ -62,7 +62,7 @@ def declared_columns(workers: Workers, names: Sequence[str]) -> tuple[Column, ..
                 raise ScenarioError(f"workers.{key}: {shown(name)} is none of the input columns{near}")
     columns = [Column(name=name, categories=found) for name, found in categories.items()]
     if numbers := [name for name in names if name not in categories]:
-        given, what = (workers.input_lower, workers.input_upper), "column of numbers"
+        given, what = (workers.input_lower, workers.input_upper), "number column"
         bounds = declare_bounds(*given, count=len(numbers), columns=numbers, what=what)
         for name, lower, upper in zip(numbers, *(each.tolist() for each in bounds), strict=True):
             fill = None if workers.missing == "refuse" else fills.get(name, (lower + upper) / 2.0)

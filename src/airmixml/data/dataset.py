@@ -255,6 +255,7 @@ def declare_bounds(
     for name, values in given.items():
         if len(values) not in (1, count):
             each = f"must have 1, which serves all {what}s, or {count}, one for each {what}"
+            each += "; [workers.bounds] names them (categories have none)" if columns else ""
             raise ScenarioError(f"{name} has {len(values)} values: {each}")
     low, high = (np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (count,))) for values in given.values())
     with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite width, which is refused as well

@@ -106,7 +106,9 @@ def parse_declared(asked: str) -> Column:
     except ValueError:
         lower = upper = 0.0
     if not name or lower >= upper:
-        raise ScenarioError(f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as age=0,120, or NAME=A|B")
+        raise ScenarioError(
+            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, the lower first, such as age=0,120, or NAME=A|B"
+        )
     return Column(name=name, lower=lower, upper=upper)
 
 
@@ -118,7 +120,15 @@ def first_scenario(
     person: str = "",
     declared: Sequence[Column] = (),
 ) -> FirstScenario:
-    """Return a commented scenario for the file and the label named, ``person`` saying who a row is of."""
+    """Return a commented scenario for the file.
+
+    Args:
+        path: the file.
+        labels: columns to learn; where none, one of a usual name, or the last.
+        task: what to learn.
+        person: the column that says who a row is of.
+        declared: what the user knows of columns beforehand.
+    """
     if path.suffix.lower() not in SEPARATED:
         raise DataError(
             f"{path}: must be a .csv or .tsv file; for arrays use --preset private-table (or private-images) with "

@@ -77,7 +77,11 @@ class ReceivedMoments:
 
 
 class MomentsCollector:
-    """Adds up slots in memory that does not grow with them; inputs may share a last number, and a squared norm."""
+    """Adds up slots in memory that does not grow with them, and makes moments of the sums.
+
+    ``constant`` is what workers append to their input, if they do; ``squared_norm`` that of all inputs, if they have
+    one.
+    """
 
     def __init__(self, signal: Signal, *, constant: float = 0.0, squared_norm: float = 0.0) -> None:
         self._signal, self._constant, self._squared_norm, self._slots = signal, constant, squared_norm, 0

@@ -341,8 +341,9 @@ def account_numbers(
         each.mechanism(unit, adjacency)  # refuses neighbours and colluders that make no sense
     factor, power = (noise_multiplier or 1.0) ** -2.0, "given"
     if epsilon is not None:
-        target: dict[str, Any] = {"adjacency": adjacency, "epsilon": epsilon, "delta": delta}
-        factor = calibrate_power(unit, adversaries[adversary], accountant, **target)
+        factor = calibrate_power(
+            unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
+        )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     account = Account(
         design=unit.scaled(factor),

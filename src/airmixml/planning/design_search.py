@@ -110,6 +110,16 @@ def error_of_mean(values: Sequence[float] | Doubles) -> float:
     return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
+class TriedOn(NamedTuple):
+    """What designs were tried on."""
+
+    times: str  # what each accuracy is of
+    told: str  # the public set; empty: synthetic tables
+    rows: int
+    inputs: int
+    classes: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class DesignSearch:
     """What designs reach on tables, and which of them is recommended."""
@@ -117,7 +127,7 @@ class DesignSearch:
     own: TriedDesign  # the scenario's own design
     best: TriedDesign  # the recommended one: see ``simplest_of``
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
-    trial: "Trial"  # what they were tried on
+    trial: TriedOn
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
 
     @property
@@ -214,7 +224,8 @@ class Trial(ABC):
             return None
         tried.sort(key=lambda each: -each.accuracy)
         best = simplest_of(tried, max_air_seconds, self.worth)
-        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=self, max_air_seconds=max_air_seconds)
+        on = TriedOn(self.times, self.told, self.rows, self.inputs, self.classes)
+        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=on, max_air_seconds=max_air_seconds)
 
 
 def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:
@@ -269,10 +280,7 @@ def measured() -> dict[MeasuredSet, dict[tuple[int, int], Curve]]:
             name = MeasuredSet(row["encoder"], row["dataset"], int(row["workers"]))
             accuracies = [float(each) for each in row["accuracies"].split()]
             levels[name][int(row["features"]), int(row["rounds"])].append([math.log(float(row["noise"])), *accuracies])
-    tables = {name: {key: np.array(sorted(rows)) for key, rows in found.items()} for name, found in levels.items()}
-    return {
-        name: {key: Curve(each[:, 0], each[:, 1:]) for key, each in found.items()} for name, found in tables.items()
-    }
+    return {name: {key: Curve.of(each) for key, each in found.items()} for name, found in levels.items()}
 
 
 def nearest_set(scenario: Scenario) -> MeasuredSet | None:

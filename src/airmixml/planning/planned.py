@@ -258,8 +258,8 @@ def needed_for(
             quantity=quantity,
             planned=planned,
             value=_nearest(np.array(list(reached)), means, accuracy, planned=planned, whole=whole, between=between),
-            least=min(reached),
-            most=max(reached),
+            least=float(min(reached)),
+            most=float(max(reached)),
             accuracy_at_most=float(means[-1]),
             error_at_most=error_of_mean(last) if len(last) > 1 else 0.0,
         )

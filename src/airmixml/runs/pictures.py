@@ -165,7 +165,11 @@ def _bars(axis: Axes, history: TrainingHistory, final: float, truth: NDArray[Any
     what, names, percent = "class", history.class_names, 100 * np.asarray(history.class_accuracy)
     if not history.class_accuracy:
         what, percent = "label", 100 * np.mean(history.predicted == truth, axis=0)
-    axis.axhline(final, color=ORANGE, label=f"all {final:.1f} %")
+        often, label = truth.mean(axis=0), "always the frequent answer"
+        axis.plot(
+            range(len(percent)), 100 * np.maximum(often, 1 - often), "_", color=ORANGE, markersize=18, label=label
+        )
+    axis.axhline(final, color=ORANGE, label=f"all {'labels' if what == 'label' else 'classes'} {final:.1f} %")
     places = np.arange(len(percent))
     bars = axis.bar(places, np.nan_to_num(percent), color=BLUE, alpha=0.75)
     if len(percent) <= _LABELLED_BARS:

@@ -19,6 +19,7 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
+_MOST_SEEDS: Final = 100_000
 _SUFFIXES: Final = (".md", ".csv", ".json", ".png", ".svg")
 
 
@@ -77,9 +78,9 @@ class Study(Generic[Cell, Outcome]):
 
 
 def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
-    """Return so many seeds, beginning with the scenario's; refuse none, and a last one that is too large."""
-    if seeds < 1:
-        raise ScenarioError(f"--seeds = {seeds}: must be at least 1")
+    """Return so many seeds, beginning with the scenario's; refuse none, too many, and a last one that is too large."""
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise ScenarioError(f"--seeds = {seeds}: must be at least 1 and at most {_MOST_SEEDS:,}")
     scenario.with_seed(scenario.seed + seeds - 1)
     return range(scenario.seed, scenario.seed + seeds)
 

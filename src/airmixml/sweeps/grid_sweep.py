@@ -259,7 +259,7 @@ def sweep_grid(
     grid.check_size(seeds)
     heads = kind.first_names()
     unknown = [name for name in metrics if not name.startswith(tuple(heads))]
-    _check_names(unknown, command, heads and heads.union(kind.default_metrics))
+    _check_names(unknown, command, set(kind.default_metrics) if heads else set())
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]

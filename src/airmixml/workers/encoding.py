@@ -213,7 +213,10 @@ def finish_encoding(workers: Workers, features: Singles) -> tuple[Singles, int]:
 
 
 def bound_norms(workers: Workers, inputs: Singles) -> tuple[Singles, int]:
-    """Return inputs (samples x features) shortened to the declared norm or brought to it, and how many were longer."""
+    """Return the inputs (samples x features) within the declared norm, or all of that norm, and how many it shortened.
+
+    ``norm = "clip"`` shortens those that are longer, and ``norm = "unit"`` brings all to it.
+    """
     lengths = np.sqrt(np.einsum("ij,ij->i", inputs, inputs, dtype=np.float64))
     norm = workers.clip_norm * ROUNDING_MARGIN
     if workers.norm == "unit":

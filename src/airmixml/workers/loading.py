@@ -215,7 +215,7 @@ def pool_and_test(raw: RawData, workers: Workers, rng: Generator, test_rows: boo
     most = units - (1 if test_rows and not own_test else 0)
     if pool > most:
         what = "training samples" if own_test else "samples" if raw.holders is None else "workers"
-        default = "them all" if own_test else "two thirds, so that some are left to test on"
+        default = "them all" if own_test or not test_rows else "two thirds, so that some are left to test on"
         raise ScenarioError(
             f"workers.train_samples = {workers.train_samples}: must be at most {most} for {raw.name}, which has "
             f"{units} {what} (0 takes {default})"

@@ -138,7 +138,11 @@ class Signal:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerCost:
-    """Cost of one sample on the worker, counted as ``FeatureCost`` says; products are formed while they are sent."""
+    """Cost of one sample on the worker, for sizing a microcontroller; counted as ``FeatureCost`` says.
+
+    Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
+    they need no memory of their own.
+    """
 
     multiply_accumulates: int  #: to encode it and to form all symbols once
     constant_bytes: int  #: filters, signs and tables, which can lie in flash memory

@@ -235,7 +235,10 @@ def edge_histograms(images: torch.Tensor) -> torch.Tensor:
 
 
 def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
-    """Return the positive answers of filters x side x side around 4 x 4 places; images x (filters 16)."""
+    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
+
+    Images are in [0, 1], filters are filters x side x side, the side odd.
+    """
     import torch
 
     weights = torch.from_numpy(filters)[:, None].to(images)
