@@ -106,7 +106,5 @@ def test_many_bytes_are_scaled_by_a_table() -> None:
 
 
 def test_too_many_bounds_of_columns_say_where_to_name_them() -> None:
-    with pytest.raises(
-        ScenarioError, match=r"has 3 values: must have 1, .* one for each number column; \[wor"
-    ):
+    with pytest.raises(ScenarioError, match=r"has 3 values: must have 1, .* one for each number column; \[wor"):
         declare_bounds([1.0, 2.0, 3.0], [3.0], count=2, columns=("a", "b"), what="number column")
