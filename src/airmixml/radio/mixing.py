@@ -302,6 +302,16 @@ class PowerControl:
     limited: torch.Tensor  # whether P_max forced beta below what was asked; shape slots
 
 
+def largest_power_scale(ratios: torch.Tensor, magnitude: torch.Tensor, max_power_watts: float) -> torch.Tensor:
+    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that the power limit allows, or infinity; shape slots."""
+    return max_power_watts / (ratios / magnitude).amax(dim=1).square_()
+
+
+def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
+    """Return P = beta q^2 / |h|^2; slots x scheduled."""
+    return (ratios / magnitude).square_().mul_(power_scale_watts[:, None])
+
+
 def control_power(
     scenario: Scenario,
     received_watts: float,
@@ -310,7 +320,7 @@ def control_power(
     reached: torch.Tensor | None = None,
     weakest: torch.Tensor | None = None,
 ) -> PowerControl:
-    """Choose beta for each slot by the scenario's policy, at most P_max min_i |h_i|^2 / q_i^2, and each worker's power.
+    """Choose beta for each slot by the scenario's policy, never above what P_max allows, and each worker's power.
 
     Ratios q and magnitude abs(h) are slots x scheduled. Where only some channels are good enough (``reached``), beta is
     chosen for those, and the others are silent; where none is, it is that of perfect channels: it must not tell who was
@@ -324,7 +334,7 @@ def control_power(
         power = control_power(scenario, received_watts, shares, strong, weakest=limiting)
         return replace(power, power_watts=power.power_watts * reached, limited=power.limited & some[:, 0])
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-    largest = max_power_watts / (ratios / (magnitude if weakest is None else weakest)).amax(dim=1).square_()
+    largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
     if not isinstance(asked, type(largest)) or asked.shape not in (largest.shape, ()):
         told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, type(largest)) else shown(asked)
@@ -333,7 +343,7 @@ def control_power(
         )
     beta = asked.minimum(largest)
     # Rounding may carry the worker that sets the limit a hair above it.
-    power_watts = (ratios / magnitude).square_().mul_(beta[:, None]).clamp_(max=max_power_watts)
+    power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)
 
 
