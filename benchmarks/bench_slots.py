@@ -19,9 +19,10 @@ from airmixml import Scenario, Speed, simulate_blocks
 from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.devices import find_device
-from airmixml.radio.mixtures import AirReport, make_sender
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.tally import AirReport
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy
 from bench_kit import Row, alternately, row

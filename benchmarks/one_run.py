@@ -39,7 +39,7 @@ def peak_megabytes() -> float:
 
 def main() -> None:
     from airmixml import Scenario, Speed, simulate_blocks  # noqa: PLC0415 - not where only run_alone is used
-    from airmixml.radio.mixtures import AirReport  # noqa: PLC0415
+    from airmixml.radio.tally import AirReport  # noqa: PLC0415
     from airmixml.streams import Streams  # noqa: PLC0415
     from airmixml.workers import deploy  # noqa: PLC0415
     from made_up_digits import made_up_digits  # noqa: PLC0415

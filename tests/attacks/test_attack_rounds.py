@@ -17,7 +17,7 @@ from airmixml.attacks.inversion import Inversion
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.watched import ServerView
 from airmixml.edge import learn
-from airmixml.radio.transmission import RoundsOnAir
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams

@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import ScenarioError
 from airmixml.audit import FAULTS, Audit, fault_named, sums
-from airmixml.radio import mixtures
+from airmixml.radio import transmission
 from airmixml.randomness import slot_words
 from airmixml.workers import encoding, payloads
 
@@ -105,7 +105,7 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
     monkeypatch.setattr(encoding, "bound_norms", lambda _workers, inputs: (inputs, 0))
     with pytest.raises(ScenarioError, match="which the scenario's encoder declares"):
         audited("paper-iris", *clipped, adversary=adversary)  # the sender looks too
-    monkeypatch.setattr(mixtures, "within_declared", lambda _workers, inputs: inputs)
+    monkeypatch.setattr(transmission, "within_declared", lambda _workers, inputs: inputs)
     assert audited("paper-iris", *clipped, adversary=adversary).caught
 
 

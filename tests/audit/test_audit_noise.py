@@ -16,7 +16,7 @@ from airmixml.audit import Audit, noise_check
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.files import from_plain, to_plain
-from airmixml.radio import air, draws, mixtures
+from airmixml.radio import air, draws, transmission
 from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]
@@ -67,11 +67,11 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 
 
 BROKEN = {
-    "half the draws": (mixtures, "draw_noise", scaled(0.5), "of the stated deviation"),
-    "no noise": (mixtures, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
+    "half the draws": (transmission, "draw_noise", scaled(0.5), "of the stated deviation"),
+    "no noise": (transmission, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
     "half of it received": (air, "receive_mixtures", half_of_it, "of the stated deviation"),
-    "the same again": (mixtures, "draw_noise", the_same_again, "repeats itself"),
-    "a slot without": (mixtures, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
+    "the same again": (transmission, "draw_noise", the_same_again, "repeats itself"),
+    "a slot without": (transmission, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import Doubles
 from airmixml.audit import Audit, AuditSettings, fault_named
-from airmixml.radio import draws, mixtures
+from airmixml.radio import draws, transmission
 from airmixml.workers.gradients import Gradients
 
 Audited = Callable[..., Audit]
@@ -89,7 +89,7 @@ def test_noise_of_another_slot_in_the_real_code(audited: Audited, monkeypatch: p
         return real(setting, range(rounds.start, rounds.start + 1) if slots.start in rounds else slots, *device)
 
     assert not audited(*ROUNDS, adversary="server", trials=100).caught
-    monkeypatch.setattr(mixtures, "draw_noise", of_the_first)
+    monkeypatch.setattr(transmission, "draw_noise", of_the_first)
     audit = audited(*ROUNDS, adversary="server", trials=100)
     assert audit.noise_checks[0].passed
     assert "repeats itself" in audit.noise_checks[1].why_not
@@ -163,7 +163,7 @@ def test_noise_of_the_slot_before_in_the_real_code(audited: Audited, monkeypatch
             return real(setting, slots, *device)
         return real(replace(setting, in_rounds=False), range(1), *device)
 
-    monkeypatch.setattr(mixtures, "draw_noise", of_the_moments)
+    monkeypatch.setattr(transmission, "draw_noise", of_the_moments)
     audit = audited(*ROUNDS, adversary="server", trials=100)
     assert audit.noise_checks[0].passed
     assert audit.noise_checks[1].why_not == "the noise of rounds repeats itself"

@@ -20,7 +20,7 @@ from airmixml.deploy.server import Server
 from airmixml.deploy.worker import Device, vector_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import deploy
 

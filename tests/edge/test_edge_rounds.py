@@ -16,8 +16,8 @@ from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.descents import AdamDescent, Preconditioned, Start, Stepping
 from airmixml.edge.training import collector_for
 from airmixml.errors import ScenarioError
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.tally import rehearse
-from airmixml.radio.transmission import RoundsOnAir
 from airmixml.registries import DESCENTS
 from airmixml.scenario import Learner
 from airmixml.scenario.score_links import IDENTITY, SOFTMAX

@@ -8,8 +8,8 @@ from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.edge import Received, TrainedModel, learn, learn_from
 from airmixml.errors import ScenarioError
-from airmixml.radio.mixtures import simulate_blocks
-from airmixml.radio.transmission import RoundsOnAir, open_air
+from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.transmission import open_air, simulate_blocks
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset

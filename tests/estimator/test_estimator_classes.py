@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 from airmixml import AirMixClassifier, DataError, ScenarioError, streams
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 
 RNG = np.random.default_rng(2)
 WORDS = np.array(["no", "yes"])
@@ -114,7 +114,7 @@ def test_an_absent_worker_sends_zeros(changes: dict[str, Any], adjacency: str, m
         sent.append(make_sender(*given, **how))
         return sent[-1]
 
-    monkeypatch.setattr("airmixml.radio.mixtures.make_sender", watched)
+    monkeypatch.setattr("airmixml.radio.transmission.make_sender", watched)
     monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
     given = {**GIVEN, "adjacency": adjacency, "epsilon": 30.0, **changes}
     AirMixClassifier(classes=WORDS, unknown_labels="absent", **given).fit(ROWS, with_rare())

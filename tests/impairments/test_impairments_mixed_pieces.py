@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from airmixml import Scenario
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 from airmixml.workers.signal import Places

@@ -21,10 +21,10 @@ from airmixml.impairments.gain_errors import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.mixtures import make_sender
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances, rehearse
+from airmixml.radio.transmission import make_sender
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
 from airmixml.workers.signal import Places

@@ -15,10 +15,10 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.hardware import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.air import air_of
-from airmixml.radio.draws import AirSetting
+from airmixml.radio.draws import AirSetting, MixtureBlock
 from airmixml.radio.impaired_reception import convert_received
-from airmixml.radio.mixtures import MixtureBlock, make_sender
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.transmission import make_sender
 from airmixml.radio.transmitters import PeakLimited, distort
 from airmixml.scenario import Air
 from airmixml.streams import Secret

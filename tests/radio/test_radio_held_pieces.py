@@ -13,7 +13,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 
 WORKERS, SCHEDULED, SLOTS, INPUTS, CLASSES = 48, 8, 24, 700, 10
 # Blocks of 0.5 ms, 397 symbols: 368 with data, or 344 where workers are off time; slots have two.

@@ -12,9 +12,9 @@ from airmixml.data import DataSet
 from airmixml.privacy.statements import state_jointly
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import rehearse
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Secret
 
 WORKERS = 400

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from airmixml import Scenario, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
 from airmixml.workers.moments import add_up_products

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.workers import Population, moments, signal
 from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 

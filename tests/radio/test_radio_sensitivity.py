@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import Population, Signal, encode
 

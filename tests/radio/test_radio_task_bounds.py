@@ -19,9 +19,9 @@ from scipy.optimize import minimize
 from airmixml import Scenario
 from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
-from airmixml.radio.mixtures import make_sender
 from airmixml.radio.privacy_target import row_amplitude
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.transmission import make_sender
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
 from airmixml.workers.population import gather_rows

@@ -14,8 +14,7 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_noise, draw_slots
-from airmixml.radio.mixtures import check_finite
-from airmixml.radio.transmission import Mixtures
+from airmixml.radio.transmission import Mixtures, check_finite
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Population, deploy, load_dataset
 

@@ -19,7 +19,7 @@ from scipy.stats import norm
 from airmixml import Scenario, load_network, run
 from airmixml.errors import LeftoverWarning
 from airmixml.files import write_text
-from airmixml.radio.mixtures import Air
+from airmixml.radio.transmission import Air
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = ("run", "--preset", "private-table", "--set", "learner.rounds=4", "--set", "workers.centre=public", "--out")
@@ -29,7 +29,7 @@ KILLED = """
 import os, signal
 from airmixml.cli.main import main
 from airmixml import streams
-from airmixml.radio.transmission import RoundsOnAir
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.runs import experiment
 from airmixml.files import ResultStore
 from airmixml.storage import run_folder

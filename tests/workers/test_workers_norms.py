@@ -13,7 +13,7 @@ from airmixml.arrays import ImageShape
 from airmixml.data import DataSet, RowFormat
 from airmixml.data.dataset import declare_bounds
 from airmixml.data.labels import Bounded, Centred, Signs
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.registries import ENCODERS
 from airmixml.streams import Secret, Streams
 from airmixml.workers import RowEncoder, Signal, declared_bounds, encode, scales_inputs

@@ -37,8 +37,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.mixtures import make_sender
-from airmixml.radio.transmission import Transmission
+from airmixml.radio.transmission import Transmission, make_sender
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams

@@ -34,7 +34,7 @@ from airmixml.attacks.watched import Heard, ServerView
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 

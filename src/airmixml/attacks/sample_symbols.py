@@ -17,7 +17,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import Centred, DataSet, LabelCode, OneHot
-from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.draws import MixtureBlock
 from airmixml.workers import Signal
 from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 

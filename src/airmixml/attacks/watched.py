@@ -28,9 +28,9 @@ from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError
-from airmixml.radio.draws import AirSetting, SlotDraws
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.transmission import RoundsOnAir, Transmission, open_air, run_here
+from airmixml.radio.draws import AirSetting, MixtureBlock, SlotDraws
+from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.transmission import Transmission, open_air, run_here
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams

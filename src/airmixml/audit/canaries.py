@@ -16,7 +16,7 @@ import torch
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
-from airmixml.radio.mixtures import make_sender
+from airmixml.radio.transmission import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.score_links import SOFTMAX
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding

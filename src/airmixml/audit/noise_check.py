@@ -28,9 +28,10 @@ from airmixml.edge.training import collector_for, solve_collected
 from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
+from airmixml.radio.draws import MixtureBlock
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.system import planned_design
-from airmixml.radio.transmission import RoundsOnAir, open_air, run_here
+from airmixml.radio.transmission import open_air, run_here, simulate_blocks
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams

@@ -18,9 +18,9 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.masking import enough_absent
-from airmixml.radio.mixtures import AirReport
 from airmixml.radio.privacy_target import slots_target
 from airmixml.radio.system import adversary_named
+from airmixml.radio.tally import AirReport
 from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal

@@ -17,7 +17,7 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.errors import ScenarioError
-from airmixml.radio.transmission import RoundsOnAir
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.score_links import ScoreLink
 from airmixml.workers.payloads import Broadcast

@@ -19,7 +19,7 @@ from airmixml.edge.fitting import train_model
 from airmixml.edge.models import TrainedModel, build_model
 from airmixml.edge.training import collector_for, last_of, score_solved, solve_sums
 from airmixml.errors import ScenarioError
-from airmixml.radio.transmission import as_gradient
+from airmixml.radio.rounds import as_gradient
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds
 from airmixml.workers.gradients import gradient_unit

@@ -27,7 +27,8 @@ from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, cla
 from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent
-from airmixml.radio.transmission import Mixtures, RoundsOnAir, Transmission, open_air, run_here, simulate_family
+from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
 from airmixml.registry import naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret

@@ -16,7 +16,7 @@ from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapte
 from airmixml.data import DataSet, known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions
-from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.draws import MixtureBlock
 from airmixml.radio.transmission import Transmission, open_air
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import finite

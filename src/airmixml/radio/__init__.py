@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
-    from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks
+    from airmixml.radio.draws import MixtureBlock
     from airmixml.radio.privacy_target import check_privacy_target
-    from airmixml.radio.transmission import Mixtures
+    from airmixml.radio.tally import AirReport
+    from airmixml.radio.transmission import Mixtures, simulate_blocks
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate_blocks"]
 

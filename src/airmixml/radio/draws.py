@@ -1,4 +1,4 @@
-"""All that is random in a run of slots: schedule, channel, ratios, assignment, power, and the noise."""
+"""Slots: all that is random in them (schedule, channel, ratios, assignment, power, noise), and blocks of mixtures."""
 
 from __future__ import annotations
 
@@ -157,6 +157,50 @@ class SlotTensors(PowerControl):
             return self
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
         return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureBlock:
+    """What the edge server receives in consecutive slots, and what went into it; all tensors are on the device."""
+
+    first_slot: int
+    inputs: torch.Tensor  #: received mixtures y_I / b; slots x input symbols
+    labels: torch.Tensor  #: received label mixtures y_L / b, their weight taken off; slots x label symbols
+    clean_inputs: torch.Tensor  #: the same without noise, which no receiver ever sees
+    clean_labels: torch.Tensor
+    drawn: SlotTensors  #: schedule, channel, ratios and powers
+    snr: torch.Tensor  #: beta |sum q i|^2 / (d_X sigma_n^2 / 2) of inputs, the same of labels; 2 x slots
+    joules_per_watt: float  #: energy that a worker spends in a slot per watt of transmit power
+    #: Variance of noise and distortion on a symbol: as the server measures it on an air that is not ideal, of noise and
+    #: rounding of integers, or else of the powers; slots
+    noise_variance: torch.Tensor
+    divisor: torch.Tensor | None = None  #: mean gain that was divided by there, complex; slots x pieces, or x 1
+
+    def head(self, slots: int) -> Self:
+        """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
+        few = slice(0, slots)
+        return replace(
+            self,
+            **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
+            drawn=self.drawn.head(slots),
+            snr=self.snr[:, few].cpu().clone(),
+            noise_variance=self.noise_variance[few].cpu().clone(),
+            divisor=None if self.divisor is None else self.divisor[few].cpu().clone(),
+        )
+
+    @cached_property
+    def draws(self) -> SlotDraws:
+        """Schedule, channel, ratios and powers as arrays."""
+        return self.drawn.numpy()
+
+    @property
+    def slots(self) -> int:
+        return len(self.drawn)
+
+    @property
+    def ratios(self) -> Doubles:
+        """Mixing ratios q; slots x scheduled."""
+        return self.draws.ratios
 
 
 def draws_key(scenario: Scenario) -> tuple[object, ...]:

@@ -8,11 +8,13 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
+import torch
 
 from airmixml.arrays import Doubles, Integers, watts_to_dbm
+from airmixml.data import DataSet
 from airmixml.devices import in_order
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
@@ -20,16 +22,24 @@ from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, draw_slots, in_blocks, slots_of_rounds, suitable_block
+from airmixml.radio.draws import (
+    AirSetting,
+    MixtureBlock,
+    check_family,
+    draw_slots,
+    in_blocks,
+    slots_of_rounds,
+    suitable_block,
+)
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import row_statement, row_statements, slots_target
-from airmixml.radio.slot_totals import SlotTotals
+from airmixml.radio.slot_totals import DecibelHistogram, SlotTotals
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers import place_workers
+from airmixml.workers import Population, place_workers
 
 _EXACT: Final = ("server", "gdp")
 
@@ -239,6 +249,55 @@ class Tally(SlotTotals):
             "privacy": [each.to_dict() for each in stated],
             "unstated": unstated,
             "ledger": self.ledger.summary(self.worker_epsilons()),
+        }
+
+
+class AirReport(Tally):
+    """Adds up the blocks of one transmission: their draws, and how well the mixtures were received."""
+
+    def __init__(self, setting: AirSetting, dataset: DataSet, *, holding: Integers | None = None) -> None:
+        averaged = None if dataset.private_mean is None else len(dataset.private_mean)
+        super().__init__(setting, averaged=averaged, holding=holding)
+        self.snr_db = DecibelHistogram()
+        self.input_snr_db = DecibelHistogram()
+        self.label_snr_db = DecibelHistogram()
+        self._input_share = self.signal.input_symbols / self.signal.symbols
+        self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
+        self._received_slots = 0  # without those of rounds
+
+    @classmethod
+    def of(cls, scenario: Scenario, dataset: DataSet, population: Population) -> Self:
+        """Return the report of a scenario before its first slot."""
+        return cls(AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres), dataset)
+
+    def add(self, block: MixtureBlock) -> None:
+        self.add_draws(block.drawn)
+        self._received_slots += block.slots
+        sums = [block.noise_variance.sum(), block.drawn.ratios.square().sum()]
+        self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
+        self.input_snr_db.add(block.snr[0])
+        self.label_snr_db.add(block.snr[1])
+        share = self._input_share
+        self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
+
+    @property
+    def noise_variance(self) -> float:
+        """Mean over the slots of the variance of the noise on an input symbol: sigma_n^2 / (2 beta), or as measured."""
+        return float(self._sums[0]) / self._received_slots
+
+    @property
+    def variance_share(self) -> float:
+        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``Schedule``."""
+        radio, square_share = self.scenario.radio, float(self._sums[1]) / self._received_slots
+        share: float = radio.schedule_kind.varying_share(square_share, radio.scheduled, self.scenario.workers.count)
+        return share
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **super().to_dict(),
+            "snr_db": self.snr_db.quantile_db(0.5),
+            "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
+            "snr_labels_db": self.label_snr_db.quantile_db(0.5),
         }
 
 

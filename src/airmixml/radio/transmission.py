@@ -1,44 +1,152 @@
-"""A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training.
+"""A transmission: what a scenario's workers send, and what the server receives of it, block by block or gathered."""
 
-Rounds are slots whose payload follows from what the server has broadcast, one after the other: the same workers,
-channel, power control, noise, masks, ledger. Only what is sent depends on the model that all workers were told, which
-is public. Rounds follow the slots of a transmission, which gave moments; or all slots of a run are rounds
-(``workers.sends = "gradients"``).
-"""
-
-from __future__ import annotations
-
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
 
-from airmixml.arrays import as_tensor
 from airmixml.data import DataSet
-from airmixml.devices import find_device, physical_memory_bytes, using_threads
+from airmixml.devices import find_device, in_order, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.files import ResultStore
-from airmixml.radio.air import air_of
-from airmixml.radio.draws import AirSetting, check_family, draw_slots, slots_of_rounds
-from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
+from airmixml.radio.air import Reception, air_of
+from airmixml.radio.draws import (
+    AirSetting,
+    MixtureBlock,
+    SlotTensors,
+    check_family,
+    draw_noise,
+    draw_slots,
+    in_blocks,
+    suitable_block,
+)
 from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.tally import AirReport
 from airmixml.registries import PAYLOADS
-from airmixml.scenario import RunContext, Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Population, Signal, deploy, load_dataset
+from airmixml.workers import Holdings, Population, Signal, deploy, load_dataset, within_declared
 from airmixml.workers.loading import too_many_numbers
-from airmixml.workers.payloads import Broadcast
+from airmixml.workers.payloads import Broadcast, Dither, Rounded, Table, outermost_level
+from airmixml.workers.signal import Payload, payload_of
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
+_DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
-_DRAWN = ("first_slot", "drawn", "joules_per_watt")
-_RECEIVED = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
+
+
+def make_sender(
+    scenario: Scenario,
+    dataset: DataSet,
+    device: torch.device,
+    *,
+    secret: Secret | None = None,
+    holdings: Holdings | None = None,
+) -> Payload:
+    """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
+    workers, protects = scenario.workers, secret is not None
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    _check_waveform(scenario, secret)
+    if workers.several_rows and holdings is None:
+        raise ScenarioError(
+            "population: must say which rows each worker holds (Population.holdings), since the scenario's workers "
+            "hold several; deploy it with the data"
+        )
+    inputs = within_declared(workers, dataset.train_inputs)
+    labels = dataset.label_code.coded(dataset.train_labels).astype(np.float32)
+    payload = payload_of(workers, inputs, labels, holdings, device=device, protects=protects)
+    if signal.bits:
+        dither = Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
+        payload = Rounded(payload, outermost_level(signal, workers.bits_range), dither)
+    if scenario.air.dac_bits and not scenario.privacy.noise_kind.brought:  # noise is on symbols before they are rounded
+        from airmixml.radio.transmitters import through_converters
+
+        payload = through_converters(scenario, payload)
+    return Table(payload) if signal.kind.tabled else payload
+
+
+def _check_waveform(scenario: Scenario, secret: Secret | None) -> None:
+    """Refuse to protect data with errors that are modelled as noise, of a size that follows from the data."""
+    air = scenario.air
+    if secret is None or air.waveform == "single-carrier":
+        return
+    for name, off in (("peak_power_dbm", math.inf), ("amplifier_saturation_dbm", math.inf), ("dac_bits", 0)):
+        value = getattr(air, name)
+        if value != off:
+            raise ScenarioError(
+                f"air.{name} = {value:g}: is modelled as noise with air.waveform = ofdm, for simulations alone; to "
+                f"protect data set it to {off:g}, or use single-carrier"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Air:
+    """All that the slots of scenarios with equal draws need."""
+
+    settings: Sequence[AirSetting]
+    dataset: DataSet
+    population: Population
+    speed: Speed
+
+    @property
+    def slots(self) -> int:
+        return self.settings[0].scenario.radio.slots
+
+    @property
+    def device(self) -> torch.device:
+        return find_device(self.speed.device)
+
+    @cached_property
+    def holder(self) -> torch.Tensor:
+        """The sample, or the rows, that each worker holds; shape workers."""
+        return torch.from_numpy(self.population.sample_index).to(self.device)
+
+    def new_reports(self) -> list[AirReport]:
+        holding = self.population.sample_index
+        return [AirReport(each, self.dataset, holding=holding) for each in self.settings]
+
+    def new_payload(self) -> Payload:
+        """Lay out what workers send."""
+        first, holdings = self.settings[0], self.population.holdings
+        return make_sender(first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings)
+
+    def blocks(self, slots: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those given, and yield a block of each scenario at a time.
+
+        Everything is drawn and mixed once, then sent with each power: each scenario has the blocks that it would have
+        alone. A ``sender`` stands for the scenarios' workers.
+        """
+        payload = sender or self.new_payload()
+        block_slots = self.speed.block_slots or suitable_block(self.settings[0], self.device)
+        blocks = in_blocks(range(self.slots) if slots is None else slots, block_slots)
+        receive = partial(self.receive, payload)
+        if self.device.type == "cpu" and payload.in_any_order:
+            yield from in_order(receive, blocks, self.speed.threads)
+            return
+        for some in blocks:
+            with using_threads(self.speed.threads):
+                received = receive(some)
+            yield received
+
+    def receive(self, payload: Payload, slots: range) -> list[MixtureBlock]:
+        """Run some slots; a block of each scenario."""
+        first, device = self.settings[0], self.device
+        draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
+        arrival = air_of(first.scenario).arrive(first, payload, self.holder[draws.scheduled_workers], draws, slots)
+        blocks = []
+        for number, setting in enumerate(self.settings):
+            powered = draws if number == 0 else draws.powered_as(setting)
+            # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
+            takes_place = number == len(self.settings) - 1 and arrival.clean.dtype == noise.dtype
+            reception = setting.noise.receive(setting, arrival, powered, noise, noise if takes_place else None)
+            blocks.append(as_block(setting, reception, powered, slots.start))
+        return blocks
 
 
 class Round(NamedTuple):
@@ -74,7 +182,7 @@ class Mixtures(Transmission):
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def as_dataset(self) -> TensorDataset:
+    def as_dataset(self) -> "TensorDataset":
         """Return what was received, as pairs (input mixture, label mixture), for a training loop of your own.
 
         Labels are noisy shares, partly negative; it holds no sample of any worker.
@@ -88,35 +196,6 @@ class Mixtures(Transmission):
                 "an input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"
             )
         return TensorDataset(self.inputs, self.labels)
-
-
-def simulate_family(
-    scenarios: Sequence[Scenario],
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext | None = None,
-) -> list[Mixtures]:
-    """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
-
-    Each gets the mixtures that it would get alone.
-    """
-    context = context or RunContext()
-    air = open_air(scenarios, dataset, population, context)
-    first, signal = scenarios[0], air.settings[0].signal
-    _check_memory(first, signal, air.device, len(scenarios))
-    widths = signal.input_symbols, signal.label_symbols
-    kept = [[torch.empty((first.radio.slots, width), device=air.device) for width in widths] for _ in scenarios]
-
-    def keep(number: int, block: MixtureBlock) -> None:
-        here = slice(block.first_slot, block.first_slot + block.slots)
-        for whole, part in zip(kept[number], (block.inputs, block.labels), strict=True):
-            whole[here] = part
-
-    sent = run_here(air, keep, context)
-    return [
-        Mixtures(**vars(each), inputs=inputs, labels=labels) for each, (inputs, labels) in zip(sent, kept, strict=True)
-    ]
 
 
 def open_air(
@@ -155,24 +234,6 @@ def open_air(
     return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
 
 
-def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
-    """Return what was sent, after the last slot."""
-    if not reports[0].largest_power_watts:
-        raise ScenarioError(air_of(reports[0].scenario).nobody_sent)
-    reports[0].check_limit()
-    return [
-        Transmission(
-            scenario=report.system.given,
-            dataset=air.dataset,
-            population=air.population,
-            report=report,
-            examples=example,
-            secret=air.settings[0].secret,
-        )
-        for example, report in zip(examples, reports, strict=True)
-    ]
-
-
 def run_here(
     air: Air,
     receive: Callable[[int, MixtureBlock], None],
@@ -194,6 +255,53 @@ def run_here(
     return sent_over(air, reports, examples)
 
 
+def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
+    """Return what was sent, after the last slot."""
+    if not reports[0].largest_power_watts:
+        raise ScenarioError(air_of(reports[0].scenario).nobody_sent)
+    reports[0].check_limit()
+    return [
+        Transmission(
+            scenario=report.system.given,
+            dataset=air.dataset,
+            population=air.population,
+            report=report,
+            examples=example,
+            secret=air.settings[0].secret,
+        )
+        for example, report in zip(examples, reports, strict=True)
+    ]
+
+
+def simulate_family(
+    scenarios: Sequence[Scenario],
+    *,
+    dataset: DataSet | None = None,
+    population: Population | None = None,
+    context: RunContext | None = None,
+) -> list[Mixtures]:
+    """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
+
+    Each gets the mixtures that it would get alone.
+    """
+    context = context or RunContext()
+    air = open_air(scenarios, dataset, population, context)
+    first, signal = scenarios[0], air.settings[0].signal
+    _check_memory(first, signal, air.device, len(scenarios))
+    widths = signal.input_symbols, signal.label_symbols
+    kept = [[torch.empty((first.radio.slots, width), device=air.device) for width in widths] for _ in scenarios]
+
+    def keep(number: int, block: MixtureBlock) -> None:
+        here = slice(block.first_slot, block.first_slot + block.slots)
+        for whole, part in zip(kept[number], (block.inputs, block.labels), strict=True):
+            whole[here] = part
+
+    sent = run_here(air, keep, context)
+    return [
+        Mixtures(**vars(each), inputs=inputs, labels=labels) for each, (inputs, labels) in zip(sent, kept, strict=True)
+    ]
+
+
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:
     """Refuse more mixtures than fit rather than be killed half-way."""
     # Twice: training shuffles a copy.
@@ -208,120 +316,56 @@ def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, memb
         )
 
 
-_ALIKE: Final = 1e-6  # models that another number of threads rounds otherwise
+def simulate_blocks(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
+    *,
+    speed: Speed | None = None,
+    sender: Payload | None = None,
+) -> Iterator[MixtureBlock]:
+    """Run all slots of Algorithm 1 and yield their mixtures, block by block.
 
-
-def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
-    """Return received symbols (last axis), one output after the other, as features x outputs in float64."""
-    return symbols.double().reshape(*symbols.shape[:-1], signal.classes, signal.features).mT
-
-
-class RoundsOnAir:
-    """Runs rounds, has the report of the whole transmission count them, and keeps what was received.
-
-    ``air`` has the setting of the rounds as its only one, ``slots`` are their numbers, and they may ``follow`` others.
+    The same seed gives the same mixtures for any block size and number of threads; another device changes only how
+    sums are rounded. A ``sender`` sends something else than the scenario's workers would.
     """
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    air = Air(settings=[setting], dataset=dataset, population=population, speed=speed or Speed())
+    return (blocks[0] for blocks in air.blocks(sender=sender))
 
-    def __init__(
-        self,
-        air: Air,
-        report: AirReport,
-        slots: Sequence[int],
-        context: RunContext,
-        kept: ResultStore | None,
-        *,
-        follow: bool = False,
-    ) -> None:
-        self.air, self.report, self._follow, self._progress = air, report, follow, context.progress
-        (self.setting,) = air.settings
-        self.payload = air.new_payload()
-        self.slots, self.done = slots, 0
-        self.examples: MixtureBlock | None = None
-        self.rounds: list[Round] = []
-        self._told: Broadcast
-        self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
 
-    @classmethod
-    def of(cls, sent: Transmission, context: RunContext, kept: ResultStore | None = None) -> Self:
-        """Return the rounds that follow the slots of a transmission, or that are its slots.
+def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
+    """Refuse noise that float32 cannot hold rather than train on infinities."""
+    if torch.isfinite(block.inputs.sum() + block.labels.sum()):  # which is quick, and may overflow where no number does
+        return
+    if not (torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()):
+        raise ScenarioError(
+            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
+            "the noise or the path loss, or raise the power"
+        )
 
-        Those that were run already are not run again: what they received is given once more.
-        """
-        dataset, scenario, population = sent.dataset, sent.scenario, sent.population
-        follow = scenario.workers.sends != "gradients"
-        where = dataset.input_dim, dataset.label_dim, population.distance_metres
-        settings = [replace(AirSetting.of(scenario, *where, in_rounds=follow), secret=sent.secret)]
-        air = Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
-        slots = slots_of_rounds(scenario) if follow else range(air.slots)
-        rounds = cls(air, sent.report, slots, context, kept, follow=follow)
-        rounds.rounds = sent.rounds
-        return rounds
 
-    @classmethod
-    def alone(cls, air: Air, context: RunContext, kept: ResultStore | None = None) -> Self:
-        """Return rounds that are all slots of a run."""
-        (report,) = air.new_reports()
-        return cls(air, report, range(air.slots), context, kept)
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    def send(self, told: Broadcast) -> Round:
-        """Broadcast the model, run one slot, and return what was received."""
-        if self.done < len(self.rounds):  # under another model the noise of a round would be used twice
-            found = self.rounds[self.done]
-            alike = np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE)
-            if found.told.clip != told.clip or not alike:
-                raise ScenarioError(
-                    "the rounds of these slots were run under other models; simulate the scenario again"
-                )
-            self.done += 1
-            return found
-        self._progress("rounds", self.done, len(self))
-        self.payload.broadcast(told)
-        self._told = told
-        block = self.receive(self.slots[self.done])
-        check_finite(self.report.scenario, block)
-        self.last = block
-        self.done += 1
-        self._progress("rounds", self.done, len(self))
-        gradient = as_gradient(self.setting.signal, block.inputs[0]) / self.payload.unit
-        self.rounds.append(Round(told, gradient, float(block.noise_variance[0].sqrt()) / self.payload.unit))
-        return self.rounds[-1]
-
-    def receive(self, slot: int) -> MixtureBlock:
-        """Run the slot of a round, or take what is kept of it under the same model, and have the report count it.
-
-        What the seed decides is drawn again.
-        """
-        slots, told, air = range(slot, slot + 1), self._told, self.air
-        numbers = told.weights.tobytes() + told.biases.tobytes()
-        digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
-        name, values = f"block-{slot:06d}.npz", [slot, slot + 1, digest]
-        kept = self._kept.load(name, lambda found, arrays: arrays if found == values else {}) if self._kept else {}
-        if kept:
-            block = MixtureBlock(
-                first_slot=slot,
-                drawn=draw_slots(self.setting, slots, air.device),
-                joules_per_watt=self.setting.joules_per_watt,
-                **{each: as_tensor(kept[each]).to(air.device) for each in _RECEIVED if each in kept},
-            )
-        else:
-            with using_threads(air.speed.threads):
-                block = air.receive(self.payload, slots)[0]
-            if self._kept:
-                found = {each: getattr(block, each) for each in _RECEIVED}
-                arrays = {key: each.cpu().numpy() for key, each in found.items() if each is not None}
-                self._kept.save(name, values, arrays)
-        if self._follow:
-            self.report.add_draws(block.drawn, of_rounds=True)
-        else:
-            self.report.add(block)
-            self.examples = self.examples or block.head(1)
-        return block
-
-    def transmission(self) -> Transmission:
-        """Return what was sent, of rounds that are all slots of a run."""
-        assert self.examples is not None
-        (sent,) = sent_over(self.air, [self.report], [self.examples])
-        return replace(sent, rounds=self.rounds)
+def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
+    """Return what was received, inputs and labels apart."""
+    inputs, noise = setting.signal.input_symbols, setting.noise
+    # Only with the noise on it may a sum be rounded to float32: see workers/signal.py.
+    received, clean = reception.received.float(), reception.clean.float()
+    parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
+    half_watts = noise.in_sum_watts(setting.scenario) / 2.0
+    variance = half_watts / draws.power_scale_watts if reception.noise_variance is None else reception.noise_variance
+    if snr is None:
+        told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
+        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
+        snr = torch.stack(squares) * (draws.power_scale_watts / half_watts)
+    return MixtureBlock(
+        first_slot=first_slot,
+        inputs=received[:, :inputs],
+        labels=received[:, inputs:] / setting.signal.label_weight,
+        clean_inputs=parts[0],
+        clean_labels=parts[1] / setting.signal.label_weight,
+        drawn=draws,
+        snr=snr,
+        joules_per_watt=setting.joules_per_watt,
+        noise_variance=variance,
+        divisor=reception.divisor,
+    )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from airmixml.edge import TrainingHistory
     from airmixml.privacy import PrivacyStatement
-    from airmixml.radio.mixtures import MixtureBlock
+    from airmixml.radio.draws import MixtureBlock
     from airmixml.radio.transmission import Transmission
 
 _SCORE_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}

@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.scenario.score_links import SOFTMAX, ScoreLink
-from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Vectors, rounding_backoff
+from airmixml.streams import Streams
+from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Signal, Vectors, rounding_backoff
 
 if TYPE_CHECKING:
     import torch  # takes seconds to load, and a device needs the vectors alone
 
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
+_SHORT_RANGE: Final = 3.0
+_RANGE_OF_TWO_BITS: Final = 10.0
+_LONG_RANGE: Final = 20.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,6 +152,39 @@ class Rounded(Wrapper):
                 symbols = quantise(symbols, chance, largest=largest, bits=self.signal.bits)
             rounded.append(symbols)
         return shorten(np.concatenate(rounded, axis=1), self.largest_norm)
+
+
+class Dither:
+    """Numbers that symbols are rounded with: NumPy's where they are secret, or else torch's on the device."""
+
+    def __init__(self, streams: Streams, chapter: int, device: torch.device) -> None:
+        import torch
+
+        self._generator, self._device = streams.generator("encoder", chapter), device
+        self._torch: torch.Generator | None = None
+        if streams.secret is None:
+            self._torch = torch.Generator(device=device).manual_seed(int(self._generator.integers(2**63 - 1)))
+
+    def __call__(self, shape: tuple[int, ...]) -> Singles:
+        if self._torch is None:
+            return self._generator.random(shape, dtype=np.float32)
+        import torch
+
+        drawn: Singles = torch.rand(shape, device=self._device, generator=self._torch).cpu().numpy()
+        return drawn
+
+
+def outermost_level(signal: Signal, bits_range: float) -> float:
+    """Return the outermost level over the root mean square of a symbol: what is asked for, or what suits the bits.
+
+    Products have long tails, which must not be cut off unless the levels would lie too far apart; docs/beyond.md has
+    the accuracies that this was chosen by.
+    """
+    if bits_range:
+        return bits_range
+    if not signal.moments or signal.bits == 1:
+        return _SHORT_RANGE
+    return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
 def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) -> Vectors:
