@@ -22,7 +22,7 @@ import torch
 from airmixml import Scenario, __version__, settle
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model, solve
-from airmixml.edge.models import class_scores
+from airmixml.edge.learners import class_scores
 from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise

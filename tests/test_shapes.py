@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import ScenarioError
 from airmixml.arrays import declared_shape, in_words, is_series, per_input, planes
-from airmixml.edge.models import build_model
+from airmixml.edge.learners import build_model
 from airmixml.output.figures import as_picture
 from airmixml.scenario import Learner, Workers
 from airmixml.streams import Streams

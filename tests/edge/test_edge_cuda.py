@@ -8,7 +8,7 @@ import torch
 from airmixml import Scenario, Speed, simulate, train
 from airmixml.edge.adam import Adam
 from airmixml.edge.fitting import make_epoch
-from airmixml.edge.models import build_model, initialise
+from airmixml.edge.learners import build_model, initialise
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from airmixml.edge.adam import Adam
-from airmixml.edge.models import build_model, initialise
+from airmixml.edge.learners import build_model, initialise
 from airmixml.errors import ScenarioError
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Scenario

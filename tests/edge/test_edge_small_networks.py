@@ -5,7 +5,7 @@ import torch
 
 from airmixml.edge.adam import LOSSES, Adam, SmallNetworks, is_small
 from airmixml.edge.fitting import make_epoch
-from airmixml.edge.models import build_model
+from airmixml.edge.learners import build_model
 from airmixml.edge.stack import NetworkStack
 from airmixml.scenario import Learner
 

@@ -18,7 +18,7 @@ from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, trai
 from airmixml.data import DataSet
 from airmixml.edge import stack as stacks
 from airmixml.edge.fitting import train_model, train_stack
-from airmixml.edge.models import build_model, class_scores, start_network
+from airmixml.edge.learners import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory
 from airmixml.radio.transmission import simulate_family

@@ -17,7 +17,7 @@ from torch import nn
 
 import airmixml
 from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics, load_network
-from airmixml.edge.models import build_model
+from airmixml.edge.learners import build_model
 from airmixml.registries import LEARNERS
 from airmixml.runs import SeedsResult
 from airmixml.runs.model_files import read_stored, save_deployed

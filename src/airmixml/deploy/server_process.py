@@ -19,7 +19,7 @@ from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.rounds import Sum
 from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.wire import AIR, Clock, Letter, Log, Message, Transport, Type, read_messages, run_over
-from airmixml.edge.models import TrainedModel
+from airmixml.edge.learners import TrainedModel
 from airmixml.edge.received import Received, learn_from
 from airmixml.errors import ProtocolError
 from airmixml.workers.payloads import Broadcast

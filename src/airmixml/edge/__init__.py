@@ -9,8 +9,15 @@ from airmixml.registry import import_late
 if TYPE_CHECKING:
     from airmixml.edge.adam import soft_cross_entropy
     from airmixml.edge.fitting import train_model, train_stack
-    from airmixml.edge.learners import ClosedForm, LearnerModel
-    from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, predicted
+    from airmixml.edge.learners import (
+        ClosedForm,
+        LearnerModel,
+        TrainedModel,
+        TrainingHistory,
+        build_model,
+        class_scores,
+        predicted,
+    )
     from airmixml.edge.received import Received, learn_from
     from airmixml.edge.training import Learned, learn, simulate, train
 

@@ -14,7 +14,14 @@ from torch import nn
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.edge.adam import LOSSES, Adam, SmallNetworks, is_small
-from airmixml.edge.models import TrainedModel, TrainingHistory, class_scores, leading_score, note_scores, start_network
+from airmixml.edge.learners import (
+    TrainedModel,
+    TrainingHistory,
+    class_scores,
+    leading_score,
+    note_scores,
+    start_network,
+)
 from airmixml.edge.stack import NetworkStack, can_be_stacked
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent

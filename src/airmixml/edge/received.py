@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet
 from airmixml.edge.descents import Send, descend
 from airmixml.edge.fitting import train_model
-from airmixml.edge.models import TrainedModel, build_model
+from airmixml.edge.learners import TrainedModel, build_model
 from airmixml.edge.training import collector_for, last_of, score_solved, solve_sums
 from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import as_gradient

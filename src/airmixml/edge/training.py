@@ -23,7 +23,7 @@ from airmixml.edge.closed_form import (
     solve,
 )
 from airmixml.edge.descents import run_rounds
-from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
+from airmixml.edge.learners import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.progress import Progress, silent

@@ -13,7 +13,7 @@ from torch import nn
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.compare.methods import RightRows
 from airmixml.data import DataSet
-from airmixml.edge.models import class_scores
+from airmixml.edge.learners import class_scores
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
