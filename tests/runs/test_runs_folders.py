@@ -15,7 +15,7 @@ import pytest
 import airmixml
 from airmixml import RunFolderError, Scenario, load_metrics
 from airmixml.progress import Progress
-from airmixml.storage.run_folder import claim_folder, claim_free_folder
+from airmixml.storage.folders import claim_folder, claim_free_folder
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 

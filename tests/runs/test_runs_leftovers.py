@@ -15,7 +15,8 @@ import pytest
 
 from airmixml import Scenario, run
 from airmixml.errors import LedgerError, LeftoverWarning
-from airmixml.storage.run_folder import RunFolder, identity_of
+from airmixml.scenario.scenario import identity_of
+from airmixml.storage.folders import RunFolder
 
 Finished = subprocess.CompletedProcess[str]
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -239,7 +239,7 @@ def test_nothing_is_drawn_where_the_attempt_cannot_be_noted(
         raise OSError(28, "No space left on device")
 
     drawn = list[object]()
-    monkeypatch.setattr("airmixml.storage.run_folder.sync_folder", full)
+    monkeypatch.setattr("airmixml.storage.folders.sync_folder", full)
     monkeypatch.setattr("airmixml.streams.blake2b", lambda *given, **_named: drawn.append(given))
     with pytest.raises(Exception, match="No space left"):
         run(private_table, private=True, out=tmp_path / "here", pictures=False)

@@ -15,7 +15,7 @@ from airmixml.compare import Method, Outcome, Work, compare_methods, load_method
 from airmixml.errors import PrivacyError
 from airmixml.files import locked, write_text, writing_to
 from airmixml.runs import run
-from airmixml.storage.run_folder import claim_folder, claim_free_folder
+from airmixml.storage.folders import claim_folder, claim_free_folder
 from airmixml.sweeps import run_sweep
 
 IDENTITY = {"scenario": 1}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from airmixml import RunFolderError, Scenario, ScenarioError
-from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
+from airmixml.scenario.scenario import consecutive_seeds
+from airmixml.storage.folders import Study, study_folder, study_path
 
 
 class Squares:

@@ -32,9 +32,9 @@ from airmixml.radio.tally import rehearse
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes
+from airmixml.scenario.scenario import identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
-from airmixml.storage.study import Study
+from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, Study, claim
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
 from airmixml.workers import Population, deploy, encoded_dim, load_dataset, settle

@@ -30,8 +30,9 @@ from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.scenario import identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
+from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim
 from airmixml.streams import Streams
 from airmixml.workers import encoded_dim, load_dataset, settle
 

@@ -98,7 +98,7 @@ def up_command(
     from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
     from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows, draw_lanes
-    from airmixml.storage.run_folder import METRICS, RUNS_FOLDER
+    from airmixml.storage.folders import METRICS, RUNS_FOLDER
 
     find_mosquitto()
     _SECONDS.check("--deadline", deadline)

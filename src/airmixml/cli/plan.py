@@ -24,7 +24,7 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import AUTO, Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.run_folder import check_free
+from airmixml.storage.folders import check_free
 
 if TYPE_CHECKING:
     from airmixml.planning.planned import Plan

@@ -15,7 +15,7 @@ from airmixml.cli.terminal import make_or_find, show_made
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, Speed
-from airmixml.storage.run_folder import SCENARIO
+from airmixml.storage.folders import SCENARIO
 from airmixml.wording import did_you_mean, shown
 
 _CHECKPOINT_SECONDS = 5.0

@@ -28,7 +28,7 @@ from airmixml.wording import duration, in_plain_words
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from airmixml.storage.run_folder import RunFolder
+    from airmixml.storage.folders import RunFolder
 
 # A terminal that does not know its width says that it is 0; on one of 0 columns nothing would be seen.
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
@@ -161,7 +161,8 @@ def progress_bars() -> Iterator[Progress]:
 
 def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how: Any) -> dict[str, Any]:
     """Return the metrics of what ``make`` gives, or of what the same command has finished before in the same folder."""
-    from airmixml.storage.run_folder import PROTECTION, FinishedBefore
+    from airmixml.scenario.scenario import PROTECTION
+    from airmixml.storage.folders import FinishedBefore
 
     try:
         with progress_bars() as progress:
@@ -214,7 +215,7 @@ def finish_with_report(folder: "RunFolder") -> None:
 
 def report_in(folder: Path) -> dict[str, str]:
     """Return where the report of a folder is, by its name in JSON, if there is one."""
-    from airmixml.storage.run_folder import REPORT
+    from airmixml.storage.folders import REPORT
 
     return {"report": str(folder / REPORT)} if (folder / REPORT).is_file() else {}
 

@@ -25,9 +25,9 @@ from airmixml.radio import check_privacy_target
 from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes
+from airmixml.scenario.scenario import consecutive_seeds, identity_of
 from airmixml.scenario.toml import finite
-from airmixml.storage.run_folder import identity_of
-from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
+from airmixml.storage.folders import Study, study_folder, study_path
 from airmixml.wording import against, plural, sentence, shown
 from airmixml.workers import settle
 from airmixml.workers.population import held_by, row_name

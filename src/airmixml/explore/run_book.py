@@ -29,7 +29,7 @@ from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import finite, folder_stem
-from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
+from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import duration, joules, reason, shown
 
 NOTES: Final = ".explore"

@@ -18,7 +18,7 @@ from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
-from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
+from airmixml.storage.folders import METRICS, SCENARIO, Finish, claim_folder
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name

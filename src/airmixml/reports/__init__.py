@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from airmixml.registry import import_late
-from airmixml.storage.run_folder import REPORT
+from airmixml.storage.folders import REPORT
 
 if TYPE_CHECKING:
     from airmixml.reports.pages import write_report, write_side_by_side

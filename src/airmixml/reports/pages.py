@@ -21,7 +21,8 @@ from airmixml.output.figures import BLUE, figure_bytes, finish_axis, new_figure
 from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, section
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION, REPORT, SCENARIO
+from airmixml.scenario.scenario import PROTECTION
+from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import NONE, against, duration, reason
 
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger

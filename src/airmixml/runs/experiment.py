@@ -33,19 +33,9 @@ from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.run_folder import (
-    METRICS,
-    PROTECTION,
-    RUNS_FOLDER,
-    SCENARIO,
-    Finish,
-    RunFolder,
-    claim,
-    claim_folder,
-    identity_of,
-)
-from airmixml.storage.study import Study, consecutive_seeds
+from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, RunFolder, Study, claim, claim_folder
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable

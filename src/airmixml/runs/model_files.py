@@ -21,8 +21,9 @@ from airmixml.registries import ENCODERS
 from airmixml.registry import add_given
 from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
+from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
-from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
+from airmixml.storage.folders import METRICS, SCENARIO
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,8 @@ from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.mixing import TransmitPower
 from airmixml.scenario import keys_in_force
-from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
+from airmixml.scenario.scenario import PROTECTION
+from airmixml.storage.folders import METRICS, PARTIAL
 from airmixml.version import __version__
 from airmixml.wording import duration, plural
 from airmixml.workers import WorkerCost, worker_cost

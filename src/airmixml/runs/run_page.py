@@ -10,7 +10,7 @@ from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.links import link_rows
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.storage.run_folder import PROTECTION
+from airmixml.scenario.scenario import PROTECTION
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
     UNINFORMED,

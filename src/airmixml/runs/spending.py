@@ -29,8 +29,7 @@ from airmixml.radio.transmission import Transmission
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario
-from airmixml.storage.run_folder import PROTECTION, identity_of
-from airmixml.storage.study import consecutive_seeds
+from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_of
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw

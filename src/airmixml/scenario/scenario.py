@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,18 +13,22 @@ from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.files import to_plain
 from airmixml.progress import Progress, silent
+from airmixml.registries import ENCODERS
 from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.consistency import Tables, check_consistency, choose, is_chosen, why_no_rounds
 from airmixml.scenario.rules import Text, Whole, check_fields
 from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
+from airmixml.version import __version__
 from airmixml.wording import shown, slots_text
 
 if TYPE_CHECKING:
     from airmixml.streams import Secret  # which needs NumPy
 
+PROTECTION: Final = "protection"
 _SHARE_OF_ONE_WORKER: Final = 0.1
+_MOST_SEEDS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,3 +292,41 @@ class RunContext:
     #: What hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
     secret: Secret | None = None
     engine: Engine = field(default_factory=Engine)  #: where parts that need nothing of each other run
+
+
+def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
+    """Return so many seeds, beginning with the scenario's; refuse none, too many, and a last one that is too large."""
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise ScenarioError(f"--seeds = {seeds}: must be at least 1 and at most {_MOST_SEEDS:,}")
+    scenario.with_seed(scenario.seed + seeds - 1)
+    return range(scenario.seed, scenario.seed + seeds)
+
+
+def identity_of(scenario: Scenario, *, protected: bool = False) -> dict[str, Any]:
+    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files.
+
+    Of a protected run it tells nothing of those: an adversary who knows all other rows tries values for the last one
+    until a digest fits.
+    """
+    identity = {"scenario": scenario.to_json(), "airmixml": __version__}
+    if protected:
+        return {**identity, "mode": PROTECTION}
+    digests = {"data": digest_of(scenario.workers.dataset)}
+    if encoder := encoder_digest(scenario):
+        digests["encoder"] = encoder
+    return identity | digests
+
+
+def encoder_digest(scenario: Scenario) -> str:
+    """Return a digest of the file that the scenario's encoder is made of; empty where it is made of none."""
+    path = ENCODERS.file_of(scenario.workers.encoder)
+    return "" if path is None else digest_of(path)
+
+
+def digest_of(path: str) -> str:
+    """Return a digest of a file; empty where there is none: the code that reads the file reports that."""
+    path = os.path.expanduser(path)
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,7 +25,7 @@ from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.storage.run_folder import identity_of
+from airmixml.scenario.scenario import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
 from airmixml.workers import encoded_dim, load_dataset

@@ -22,8 +22,8 @@ from airmixml.progress import Progress, silent
 from airmixml.registry import naming_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
-from airmixml.storage.run_folder import identity_of
-from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
+from airmixml.scenario.scenario import consecutive_seeds, identity_of
+from airmixml.storage.folders import Study, study_folder, study_path
 from airmixml.sweeps.batches import (
     Batch,
     Kind,

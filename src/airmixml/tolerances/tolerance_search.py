@@ -22,8 +22,8 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
 from airmixml.scenario.air import named_air
-from airmixml.storage.run_folder import identity_of
-from airmixml.storage.study import consecutive_seeds, study_folder, study_path
+from airmixml.scenario.scenario import consecutive_seeds, identity_of
+from airmixml.storage.folders import study_folder, study_path
 from airmixml.sweeps.batches import Outcome, cut_into_batches
 from airmixml.sweeps.cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS, run_sweep

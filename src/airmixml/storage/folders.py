@@ -1,24 +1,26 @@
-"""Folders that one process at a time fills, and run folders, which are either whole or not there.
+"""Folders that one process at a time fills: run folders, which are either whole or not there, and those of studies.
 
 A run is made in ``NAME.partial``, which it locks, and renamed to ``NAME`` when everything is in it. A killed run leaves
 the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint. A protected run
 resumes nothing: it begins again, and nothing in the folder, its identity included, tells of its data. What the killed
 one may have sent counts: each notes its attempt before it draws anything.
+
+A study has many cells, each run once and kept as soon as it is finished. ``Study`` is the one place that resumes,
+counts what workers spend and keeps what is finished.
 """
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from filelock import BaseFileLock
 
@@ -32,17 +34,15 @@ from airmixml.files import (
     sync_folder,
     take_lock,
     write_text,
+    writing_to,
 )
-from airmixml.registries import ENCODERS
-from airmixml.scenario import Scenario
-from airmixml.version import __version__
+from airmixml.scenario.scenario import PROTECTION
 
 RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
 SCENARIO: Final = "scenario.toml"
 PARTIAL: Final = ".partial"
 REPORT: Final = "report.html"
-PROTECTION: Final = "protection"
 _IDENTITY: Final = "identity.json"
 _ATTEMPTS: Final = "attempts.json"
 _FINISHED: Final = "finished.json"
@@ -51,36 +51,6 @@ _OURS: Final = re.compile(
     r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|figures|parts|seed-\d+|"
     r"(model|ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
-
-
-def identity_of(scenario: Scenario, *, protected: bool = False) -> dict[str, Any]:
-    """Return what must be equal for work to be resumed: scenario, version, and the content of the user's files.
-
-    Of a protected run it tells nothing of those: an adversary who knows all other rows tries values for the last one
-    until a digest fits.
-    """
-    identity = {"scenario": scenario.to_json(), "airmixml": __version__}
-    if protected:
-        return {**identity, "mode": PROTECTION}
-    digests = {"data": digest_of(scenario.workers.dataset)}
-    if encoder := encoder_digest(scenario):
-        digests["encoder"] = encoder
-    return identity | digests
-
-
-def encoder_digest(scenario: Scenario) -> str:
-    """Return a digest of the file that the scenario's encoder is made of; empty where it is made of none."""
-    path = ENCODERS.file_of(scenario.workers.encoder)
-    return "" if path is None else digest_of(path)
-
-
-def digest_of(path: str) -> str:
-    """Return a digest of a file; empty where there is none: the code that reads the file reports that."""
-    path = os.path.expanduser(path)
-    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
-        return ""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,3 +292,84 @@ def _plain(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return plain if isinstance(plain, dict) else {}
+
+
+Cell = TypeVar("Cell")
+Outcome = TypeVar("Outcome")
+_SUFFIXES: Final = (".md", ".csv", ".json", ".png", ".svg")
+
+
+class Task(Protocol[Cell, Outcome]):
+    """What is done with each cell, and how what it gave is kept."""
+
+    def load(self, cell: Cell) -> Outcome | None:
+        """Return what an earlier process kept; None where there is nothing, or something damaged."""
+
+    def save(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep what a cell gave, where it need not be run again."""
+
+    def run(self, unfinished: Iterable[Cell], finished: Callable[[Cell, Outcome], None]) -> None:
+        """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Generic[Cell, Outcome]):
+    """Cells, and what is done with each."""
+
+    cells: Sequence[Cell]  # what is run; equal ones once
+    task: Task[Cell, Outcome]  # runs and keeps them
+    # Reserves what all cells spend that are not finished, together or none of them, where a ledger counts it.
+    reserve: Callable[[Container[Cell]], None] | None = None
+
+    def run(self) -> tuple[dict[Cell, Outcome], int]:
+        """Run the cells that are not kept yet; return all outcomes, in the order of the cells, and how many were kept.
+
+        Cells are looked at when it is their turn, so that any number of them begins at once; where a ledger counts
+        them, all are looked at before the first is run.
+        """
+        found: dict[Cell, Outcome] = {}
+        already = 0
+
+        def not_kept() -> Iterator[Cell]:
+            nonlocal already
+            seen = set()
+            for cell in self.cells:
+                if cell not in seen:
+                    seen.add(cell)
+                    if (kept := self.task.load(cell)) is None:
+                        yield cell
+                    else:
+                        found[cell], already = kept, already + 1
+
+        def finished(cell: Cell, outcome: Outcome) -> None:
+            self.task.save(cell, outcome)
+            found[cell] = outcome
+
+        unfinished: Iterable[Cell] = not_kept()
+        if self.reserve is not None:
+            unfinished = list(unfinished)
+            self.reserve(found)
+        self.task.run(unfinished, finished)
+        return {cell: found[cell] for cell in self.cells if cell in found}, already
+
+
+def study_path(out: Path | str | None, name: str) -> Path:
+    """Return the folder that a study was asked to use, or one of that name below ``runs``."""
+    folder = RUNS_FOLDER / name if out is None else Path(out)
+    if folder.name.endswith(PARTIAL):
+        raise RunFolderError(f"{folder}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
+    return folder
+
+
+@contextmanager
+def study_folder(
+    folder: Path, identity: dict[str, Any], *, stem: str, keeps: Iterable[str], force: bool
+) -> Iterator[None]:
+    """Hold the folder of a study, which grows with every command of the same identity.
+
+    A study of another identity in it is refused, or with ``force`` removed: its files, called ``stem``, and the folders
+    in which it ``keeps`` what is finished.
+    """
+    own = (*keeps, REPORT, *(f"{stem}{suffix}" for suffix in _SUFFIXES))
+    with writing_to(folder), hold_folder(folder, identity, holds="a study", force=force, own=own):
+        yield
