@@ -128,7 +128,7 @@ def main() -> None:
         print(*bench_docs.update(), sep="\n")
         return
     if options.device == "cuda":
-        from airmixml.devices import find_device  # noqa: PLC0415 - no torch before the cores are chosen
+        from airmixml.arrays import find_device  # noqa: PLC0415 - no torch before the cores are chosen
         from airmixml.errors import AirMixError  # noqa: PLC0415
 
         try:

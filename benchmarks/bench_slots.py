@@ -16,9 +16,8 @@ import torch
 from scipy.sparse import csr_array
 
 from airmixml import Scenario, Speed, simulate_blocks
-from airmixml.arrays import db_to_ratio, dbm_to_watts
+from airmixml.arrays import db_to_ratio, dbm_to_watts, find_device
 from airmixml.data import DataSet
-from airmixml.devices import find_device
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import AirReport

@@ -19,7 +19,6 @@ FOUNDATION = (
     "arrays",
     "names",
     "streams",
-    "devices",
     "registry",
     "registries",
     "notebook",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from airmixml.devices import in_order
+from airmixml.arrays import in_order
 
 
 @pytest.fixture(autouse=True)

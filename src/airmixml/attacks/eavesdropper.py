@@ -28,10 +28,9 @@ from typing import Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, dbm_to_watts
+from airmixml.arrays import Doubles, dbm_to_watts, find_device, using_threads
 from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
 from airmixml.attacks.watched import Heard, ServerView, rows_of_classes, slots_kept
-from airmixml.devices import find_device, using_threads
 from airmixml.impairments.fading import draw_phase, draw_shadowing
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains

@@ -14,12 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Integers
+from airmixml.arrays import Integers, find_device, using_threads
 from airmixml.attacks.attack_page import attack_page, draw_attack
 from airmixml.attacks.result import AttackResult, Found
 from airmixml.attacks.target import Target
 from airmixml.data import DataSet
-from airmixml.devices import find_device, using_threads
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.files import Arrays, ResultStore, from_plain, write_text, writing_to

@@ -21,10 +21,9 @@ import numpy as np
 import torch
 from scipy.sparse import coo_array, csr_array
 
-from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.arrays import Doubles, Integers, Singles, find_device, physical_memory_bytes
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet, OneHot
-from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError

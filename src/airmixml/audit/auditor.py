@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, using_threads
 from airmixml.audit.audit_page import audit_page, draw_audit
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, claims_of
 from airmixml.audit.isolating_listener import check_added_noise
@@ -18,7 +18,6 @@ from airmixml.audit.noise_check import CHECKS, NoiseCheck, check_noise, check_ro
 from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
-from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.files import write_arrays, write_text, writing_to

@@ -18,10 +18,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import beta, binom, chi2, norm
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, using_threads
 from airmixml.audit.trials import Bench, SlotKind
 from airmixml.data import DataSet
-from airmixml.devices import using_threads
 from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected

@@ -13,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, in_order, using_threads
 from airmixml.audit.faults import Fault
-from airmixml.devices import in_order, using_threads
 from airmixml.files import ResultStore
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext

@@ -119,7 +119,7 @@ def answer() -> int:
 
 def _lacking(problem: Exception) -> str:
     """Return which package or memory a command lacks; empty: neither."""
-    from airmixml.devices import needs_torch
+    from airmixml.arrays import needs_torch
     from airmixml.errors import is_out_of_memory
 
     missing = (getattr(problem, "name", "") or "").split(".")[0]

@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from airmixml.arrays import find_device, using_threads
 from airmixml.compare.comparison_page import methods_table
 from airmixml.compare.methods import LEVEL, Exposure, Method, Outcome, RightRows, Work
-from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.files import ResultStore, from_plain
 from airmixml.privacy import PrivacyStatement

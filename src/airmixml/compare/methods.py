@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import find_device
 from airmixml.data import DataSet, known_dataset
-from airmixml.devices import find_device
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.files import to_plain
 from airmixml.privacy import PrivacyStatement

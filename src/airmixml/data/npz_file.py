@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import ImageShape
-from airmixml.devices import physical_memory_bytes
+from airmixml.arrays import ImageShape, physical_memory_bytes
 from airmixml.errors import DataError, private
 from airmixml.files import open_regular
 from airmixml.wording import reason, shown

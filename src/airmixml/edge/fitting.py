@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from airmixml.arrays import find_device, using_threads
 from airmixml.data import DataSet
-from airmixml.devices import find_device, using_threads
 from airmixml.edge.adam import LOSSES, Adam, SmallNetworks, is_small
 from airmixml.edge.learners import (
     TrainedModel,

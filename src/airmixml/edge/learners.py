@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import ImageShape, in_words, is_series, planes
+from airmixml.arrays import ImageShape, in_words, is_series, physical_memory_bytes, planes
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
 from airmixml.data.labels import test_scores
-from airmixml.devices import physical_memory_bytes
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS

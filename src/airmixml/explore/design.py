@@ -18,7 +18,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from airmixml.devices import using_threads
+from airmixml.arrays import using_threads
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked
 from airmixml.planning.account import Account, account_scenario

@@ -15,8 +15,7 @@ from typing import Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import as_tensor
-from airmixml.devices import using_threads
+from airmixml.arrays import as_tensor, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
 from airmixml.radio.draws import AirSetting, MixtureBlock, draw_slots, slots_of_rounds

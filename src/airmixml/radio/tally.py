@@ -13,9 +13,8 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, watts_to_dbm
+from airmixml.arrays import Doubles, Integers, in_order, watts_to_dbm
 from airmixml.data import DataSet
-from airmixml.devices import in_order
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import torch
 
+from airmixml.arrays import find_device, in_order, physical_memory_bytes, using_threads
 from airmixml.data import DataSet
-from airmixml.devices import find_device, in_order, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import (

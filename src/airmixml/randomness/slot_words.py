@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.devices import without_torch
+from airmixml.arrays import without_torch
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 
 _WORDS_PER_COUNTER: Final = 4

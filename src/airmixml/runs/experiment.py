@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from airmixml.arrays import find_device
 from airmixml.data import DataSet, warn_of_clipping
-from airmixml.devices import find_device
 from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning, ScenarioError, hides_values
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to

@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from airmixml.arrays import find_device, physical_memory_bytes
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
-from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.engines.processes import Tell
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress

@@ -13,10 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import ImageShape, Singles, in_words, is_series
+from airmixml.arrays import ImageShape, Singles, in_order, in_words, is_series
 from airmixml.data import RowFormat, scale_to_unit
 from airmixml.data.embedded import are_public, public_images
-from airmixml.devices import in_order
 from airmixml.errors import PluginError, ScenarioError, private
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers

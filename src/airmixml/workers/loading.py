@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
+from airmixml.arrays import ImageShape, Integers, declared_shape, per_input, physical_memory_bytes
 from airmixml.data.dataset import TARGET_KEYS, DataSet, RawData, RowFormat, declare_bounds, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, LabelCode, Signs
-from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import DATASETS
