@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import airmixml
-from airmixml import RunFolderError, Scenario, devices
+from airmixml import RunFolderError, Scenario, arrays
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
 from airmixml.errors import PrivacyError
 from airmixml.files import locked, write_text, writing_to
@@ -269,9 +269,9 @@ def test_nothing_that_windows_lacks_is_imported() -> None:
 
 
 def test_a_system_that_does_not_tell_its_memory_has_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert devices.physical_memory_bytes() > 100_000_000
+    assert arrays.physical_memory_bytes() > 100_000_000
     monkeypatch.delattr(os, "sysconf")
-    assert devices.physical_memory_bytes() > 10**15
+    assert arrays.physical_memory_bytes() > 10**15
 
 
 def test_a_file_of_the_user_in_a_run_folder_is_never_replaced(tmp_path: Path) -> None:
