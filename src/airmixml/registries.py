@@ -52,7 +52,7 @@ ACCOUNTANTS: Final = Registry(
     "airmixml.accountants",
     "privacy.accountant",
     base="airmixml.privacy.Accountant",
-    needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
+    needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views"),
     places=places_in(
         "airmixml.privacy",
         "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight rdp=RdpAccountant",

@@ -153,8 +153,6 @@ class Accountant(Protocol):
     #: Whether the least epsilon over all valid descriptions of the slots is taken, or the bound stays what it is in
     #: print.
     considers_all_views: ClassVar[bool] = True
-    #: Whether ``power_factor`` usually knows the answer, so that a calibration takes no time.
-    closed_form: ClassVar[bool] = False
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Return why the mechanism cannot be treated; empty if it can."""
@@ -337,7 +335,6 @@ class Gdp(Accountant):
 
     about = "exact for a known schedule and that sensitivity (Dong, Roth, Su; Balle, Wang)"
     considers_all_views = False
-    closed_form = True
 
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse hidden schedules: a mixture over schedules is not Gaussian."""

@@ -133,7 +133,6 @@ class PaperLoose(PaperBound):
     """Corollary 1: order 2 of Proposition 1."""
 
     about = "Corollary 1 of the paper: Renyi order 2 alone"
-    closed_form = True
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         losses = np.asarray(mechanism.squared_shifts)
