@@ -28,7 +28,7 @@ from airmixml.impairments.gains import SeatDraws, draw_gains, impairments_of
 from airmixml.impairments.renewal import echoes_of
 from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
 from airmixml.privacy.gaussian import bracket_root
-from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.randomness.slot_words import CPU, SlotWords, slot_words
 from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
 
@@ -250,10 +250,26 @@ def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:
     return float(direct + math.sqrt(scattered * gammainccinv(antennas, failure))) ** 2
 
 
-_SEATS: Final = 512
+SEATS: Final = 512
+"""How many workers stand for all in an estimate."""
 _SYMBOLS: Final = 4096
 _LEVELS: Final = 256
 _ANY: Final = Scenario(name="any")
+
+
+def some_gains(scenario: Scenario, frame: Frame, path_gain: float, source: SlotWords) -> torch.Tensor:
+    """Draw g of a few hundred workers in a slot, all of them behind a channel of that gain; seats x pieces."""
+    channel = torch.full((1, SEATS), path_gain, dtype=torch.float64)
+    draws = SeatDraws(
+        slots=range(1),
+        frame=frame,
+        workers=torch.arange(SEATS)[None] % scenario.workers.count,
+        magnitude=channel,
+        path_gain=channel,
+        source=source,
+        in_slot=SEATS,
+    )
+    return draw_gains(scenario, draws)[0]
 
 
 def gain_spread(scenario: Scenario) -> float:
@@ -270,24 +286,14 @@ def gain_spread(scenario: Scenario) -> float:
 @lru_cache(maxsize=16)
 def _gain_spread(scenario: Scenario) -> float:
     air = scenario.air
-    ones = torch.ones((1, _SEATS), dtype=torch.float64)
-    draws = SeatDraws(
-        slots=range(1),
-        frame=frame_of(air, _SYMBOLS),
-        workers=torch.arange(_SEATS)[None, :],
-        magnitude=ones,
-        path_gain=ones,
-        source=slot_words(Streams(0), "masks", CPU),
-        in_slot=_SEATS,
-    )
-    arrives = draw_gains(scenario, draws).real[0].numpy()  # seats x pieces
+    arrives = some_gains(scenario, frame_of(air, _SYMBOLS), 1.0, slot_words(Streams(0), "masks", CPU)).real.numpy()
     if air.power_step_db:
-        below_db = air.power_step_db * (np.arange(_SEATS) % _LEVELS + 0.5) / _LEVELS
+        below_db = air.power_step_db * (np.arange(SEATS) % _LEVELS + 0.5) / _LEVELS
         arrives = arrives * 10.0 ** (-below_db[:, None] / 20.0)
-    pulse = np.ones((_SEATS, 1))
+    pulse = np.ones((SEATS, 1))
     if smears(air):
         filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
-        offsets = 2.0 * torch.arange(_SEATS).double() / (_SEATS - 1) - 1.0
+        offsets = 2.0 * torch.arange(SEATS).double() / (SEATS - 1) - 1.0
         pulse = timing_factors(air, offsets).numpy() @ filters
     taps = arrives[:, :, None] * pulse[:, None, :]  # seats x pieces x symbols around
     mean = taps.mean(axis=0)

@@ -20,13 +20,12 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import SeatDraws, draw_gains
+from airmixml.impairments.gain_bound import SEATS, some_gains
 from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.radio.air import expected_noise
 from airmixml.radio.centring import centre_privately
@@ -47,7 +46,6 @@ from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, deploy, load_dataset
 
-_SEATS: Final = 512
 _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
 
@@ -85,21 +83,10 @@ class Sizing:
         if scenario.air.is_ideal:
             return 1.0
         gain = float(scenario.radio.path_loss_kind.gain(scenario.radio, self.distance_metres.mean(keepdims=True))[0])
-        channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
-        gains = draw_gains(
-            scenario,
-            SeatDraws(
-                slots=range(1),
-                frame=frame_of(scenario.air, self.system.signal.symbols),
-                workers=torch.arange(_SEATS)[None] % scenario.workers.count,
-                magnitude=channel,
-                path_gain=channel,
-                source=slot_words(Streams(scenario.seed), "air"),
-                in_slot=_SEATS,
-            ),
-        )
-        left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
-        return 1.0 / max(left, 1.0 / _SEATS)
+        frame, source = frame_of(scenario.air, self.system.signal.symbols), slot_words(Streams(scenario.seed), "air")
+        gains = some_gains(scenario, frame, gain, source)
+        left = float(gains.mean(dim=0).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
+        return 1.0 / max(left, 1.0 / SEATS)
 
     def frame(self) -> dict[str, Any] | None:
         """Return what the scenario's air makes of a slot; None on the ideal air."""
