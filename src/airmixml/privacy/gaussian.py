@@ -330,8 +330,21 @@ def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.fl
     return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))
 
 
-class Gdp(Accountant):
-    """The exact epsilon of the Gaussian mechanism that all slots of a worker form together."""
+class ExactIfKnown(Accountant):
+    """Exact where the schedule is known: all slots of a worker form one Gaussian mechanism."""
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        if mechanism.sampling == "none":
+            return gaussian_epsilon(math.sqrt(mechanism.total), delta)
+        return self.sampled_epsilon(mechanism, delta)
+
+    def sampled_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return an epsilon where the schedule is hidden; never asked of one that refuses such mechanisms."""
+        raise NotImplementedError
+
+
+class Gdp(ExactIfKnown):
+    """The exact epsilon of that mechanism, and nothing else."""
 
     about = "exact for a known schedule and that sensitivity (Dong, Roth, Su; Balle, Wang)"
     considers_all_views = False
@@ -339,9 +352,6 @@ class Gdp(Accountant):
     def refusal(self, mechanism: GaussianSlots) -> str:
         """Refuse hidden schedules: a mixture over schedules is not Gaussian."""
         return "" if mechanism.sampling == "none" else "exact only where the schedule is known; use pld"
-
-    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        return gaussian_epsilon(math.sqrt(mechanism.total), delta)
 
     def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
         return gaussian_mu(epsilon, delta) ** 2 / mechanism.total

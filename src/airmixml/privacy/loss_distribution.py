@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.gaussian import Accountant, GaussianSlots, gaussian_epsilon, gaussian_profile
+from airmixml.privacy.gaussian import ExactIfKnown, GaussianSlots, gaussian_epsilon, gaussian_profile
 from airmixml.privacy.paper_bounds import RdpAccountant
 
 # The log-moments that bound the tails are taken at rates that double; the best is then at most 6 % off.
@@ -207,15 +207,13 @@ def loss_at(unsampled: float, sampling_rate: float) -> float:
     return direct + max(unsampled - _LARGEST_DIRECT_LOSS, 0.0)
 
 
-class PldAccountant(Accountant):
+class PldAccountant(ExactIfKnown):
     """Privacy loss distributions, discretised to the private side."""
 
     about = "privacy loss distribution, the sharpest here for a hidden schedule"
 
-    def epsilon(self, mechanism: GaussianSlots, delta: float, *, coarseness: float = 1.0) -> float:
+    def sampled_epsilon(self, mechanism: GaussianSlots, delta: float, *, coarseness: float = 1.0) -> float:
         """Return the epsilon of all slots composed, the steps of the losses that many times as coarse as usual."""
-        if mechanism.sampling == "none":
-            return gaussian_epsilon(math.sqrt(mechanism.total), delta)  # the distribution is Gaussian, so this is exact
         slots = mechanism.as_drawn().coarsened(_MOST_KINDS)
         # On a grid of 0.01 %, rounded up, so that rounding on the way here cannot move the discretisation.
         kinds = [(math.exp(math.ceil(math.log(s) / _GRID) * _GRID), count) for s, count in slots.kinds if s > 0.0]
@@ -236,7 +234,8 @@ class PldAccountant(Accountant):
         return min(counted, max(compose(list(each)).epsilon(usable_delta) for each in directions))
 
     def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        return self.epsilon(mechanism, delta, coarseness=10.0)
+        known = mechanism.sampling == "none"
+        return self.epsilon(mechanism, delta) if known else self.sampled_epsilon(mechanism, delta, coarseness=10.0)
 
 
 def counted_slots_epsilon(slots: GaussianSlots, delta: float) -> float:
