@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from airmixml.messages import joules
 from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure
-from airmixml.wording import joules
 from doc_tables import csv_text
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from airmixml.messages import epsilon_text
 from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure, shared_legend
-from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 
 ROOT = Path(__file__).parents[1]

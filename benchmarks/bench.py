@@ -129,7 +129,7 @@ def main() -> None:
         return
     if options.device == "cuda":
         from airmixml.arrays import find_device  # noqa: PLC0415 - no torch before the cores are chosen
-        from airmixml.errors import AirMixError  # noqa: PLC0415
+        from airmixml.messages import AirMixError  # noqa: PLC0415
 
         try:
             find_device("cuda")

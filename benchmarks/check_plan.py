@@ -26,7 +26,7 @@ import numpy as np
 
 from airmixml import Scenario, __version__
 from airmixml.edge import learn
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.planning.planned import changed_keys, sent_at_once
 from airmixml.registries import ADVERSARIES
 from airmixml.streams import Streams

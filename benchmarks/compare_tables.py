@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from airmixml.wording import NONE, epsilon_text, joules
+from airmixml.messages import NONE, epsilon_text, joules
 from doc_tables import Table, write_tables
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from airmixml.wording import NO_GUARANTEE, NONE
+from airmixml.messages import NO_GUARANTEE, NONE
 
 Table = tuple[list[str], list[list[str]]]  # head, lines
 

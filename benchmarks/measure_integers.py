@@ -24,9 +24,9 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model, solve
 from airmixml.edge.learners import class_scores
 from airmixml.edge.training import collector_for
-from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.integer_noise import SumTarget, rounded_mu_per_step
+from airmixml.messages import AirMixError
 from airmixml.privacy.evaluation import settled_epsilon
 from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu

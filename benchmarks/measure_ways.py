@@ -21,12 +21,12 @@ from typing import Any
 
 from airmixml import Scenario, Speed
 from airmixml.compare import Comparison, compare_methods, load_methods
+from airmixml.messages import joules, plural
 from airmixml.output.figures import BLACK, BLUE, GREEN, ORANGE, error_line, finish_axis, new_figure, save_figure
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.masking import times_the_noise
 from airmixml.scenario import RunContext
-from airmixml.wording import joules, plural
 from doc_tables import Table, csv_text, with_tables
 
 ROOT = Path(__file__).parents[1]

@@ -16,8 +16,8 @@ from airmixml.data import Bounded
 from airmixml.data.dataset import as_stored
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.frames import FrameKind
-from airmixml.errors import ScenarioError
 from airmixml.integers.encoding import skellam_table
+from airmixml.messages import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers.encoding import ROUNDING_MARGIN, encoded_dim, public_means

@@ -23,7 +23,7 @@ from airmixml import Scenario
 from airmixml.cli.main import main
 from airmixml.cli.terminal import console
 from airmixml.engines import Engine
-from airmixml.errors import AirMixWarning
+from airmixml.messages import AirMixWarning
 from airmixml.progress import Progress
 
 Finished = subprocess.CompletedProcess[str]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import PrivacyError
 from airmixml.integers.encoding import IntegerCode, Residues, reduce
 from airmixml.integers.integer_noise import IntegerNoise, SumTarget, rounded_mu_per_step
+from airmixml.messages import PrivacyError
 from airmixml.privacy.evaluation import settled_epsilon
 from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut
 from airmixml.privacy.gaussian import gaussian_epsilon

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from airmixml.arrays import db_to_ratio, ratio_to_db
-from airmixml.errors import ScenarioError
 from airmixml.integers.encoding import Residues, reduce
+from airmixml.messages import ScenarioError
 
 
 def analog_snr_db(bits: int, deviations: float) -> float:

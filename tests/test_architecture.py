@@ -11,10 +11,9 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 FOUNDATION = (
-    "errors",
+    "messages",
     "version",
     "progress",
-    "wording",
     "files",
     "arrays",
     "names",

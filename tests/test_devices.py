@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from airmixml.errors import is_out_of_memory
+from airmixml.messages import is_out_of_memory
 
 EXHAUSTED = """
     import resource
     import numpy as np
     import torch
-    from airmixml.errors import is_out_of_memory
+    from airmixml.messages import is_out_of_memory
 
     torch.zeros(1)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -57,6 +57,6 @@ def test_other_errors_are_not_taken_for_it() -> None:
 
 def test_a_gpu_without_memory_and_python_without_torch() -> None:
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB"))
-    code = "import sys; from airmixml.errors import is_out_of_memory as out; assert out(MemoryError()); "
+    code = "import sys; from airmixml.messages import is_out_of_memory as out; assert out(MemoryError()); "
     code += "assert not out(RuntimeError('x')); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,8 +12,8 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from airmixml import AirMixClassifier
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.estimator import spending
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy.gaussian import gaussian_mu
 
 QUICK = {
@@ -62,7 +62,7 @@ CHECKS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::airmixml.errors.BoundsWarning")  # its checks know nothing of our bounds
+@pytest.mark.filterwarnings("ignore::airmixml.messages.BoundsWarning")  # its checks know nothing of our bounds
 @pytest.mark.parametrize("check", CHECKS)
 def test_scikit_learn_contract(check: Callable[[AirMixClassifier], None]) -> None:
     check(clone(CHECKED))

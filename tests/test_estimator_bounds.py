@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from airmixml import AirMixClassifier
-from airmixml.errors import BoundsWarning, RepeatedFitWarning, ScenarioError
 from airmixml.estimator import spending
+from airmixml.messages import BoundsWarning, RepeatedFitWarning, ScenarioError
 
 pandas = pytest.importorskip("pandas")
 SIMULATED = {"classes": (0, 1), "mode": "simulation", "random_state": 0}

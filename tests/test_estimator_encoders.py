@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import train_test_split
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError
-from airmixml.errors import BoundsWarning
+from airmixml.messages import BoundsWarning
 from airmixml.workers import TorchEncoder
 
 EVERYBODY = {"scheduled": 10**6, "slots": 1, "policy": "equalmix", "adversary": "server", "accountant": "gdp"}

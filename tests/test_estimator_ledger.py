@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_validate
 
 from airmixml import AirMixClassifier, AirMixRegressor, PrivacyError
 from airmixml.budgets import LedgerFile, People
-from airmixml.errors import LedgerError, ScenarioError
+from airmixml.messages import LedgerError, ScenarioError
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 
 DELTA = 1e-3

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from airmixml import AirMixClassifier, AirMixRegressor
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 
 BOUNDS = ([0, 0, 15, 50, 90, 40, 20, 1, 3, 50], [100, 3, 45, 140, 310, 250, 100, 10, 7, 130])
 LOUD = AirMixRegressor(epsilon=None, input_bounds=(-4, 4), target_bounds=(-4, 4), mode="simulation")
@@ -34,7 +34,7 @@ def checks_of(estimator: object, word: str = "") -> list[object]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::airmixml.errors.BoundsWarning")
+@pytest.mark.filterwarnings("ignore::airmixml.messages.BoundsWarning")
 @pytest.mark.parametrize("check", checks_of(LOUD))
 def test_scikit_learn_contract_of_the_regressor(check: Callable[[AirMixRegressor], None]) -> None:
     check(clone(LOUD))

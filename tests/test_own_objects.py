@@ -17,7 +17,7 @@ from torch import nn
 import airmixml
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate
 from airmixml.edge import ClosedForm, LearnerModel
-from airmixml.errors import PluginError, RunFolderError
+from airmixml.messages import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.mixing import PowerPolicy

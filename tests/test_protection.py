@@ -21,7 +21,7 @@ from sklearn.datasets import load_iris
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, settle, simulate
 from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
-from airmixml.errors import hide_values
+from airmixml.messages import hide_values
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_noise, draw_slots, in_blocks
 from airmixml.radio.tally import placed_distances

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.messages import AirMixError, PluginError, ScenarioError
 from airmixml.registries import ENCODERS, REGISTRIES
 from airmixml.registry import Registry
 from airmixml.scenario import Scenario, Workers

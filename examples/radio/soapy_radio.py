@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from airmixml.deploy.air import Samples
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 _WAIT_MICROSECONDS: Final = 100_000
 _SLACK_SECONDS: Final = 5.0  # beyond what the samples last

@@ -14,8 +14,8 @@ from airmixml.version import __version__
 
 if TYPE_CHECKING:
     from airmixml.edge import simulate, train
-    from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.estimator import AirMixClassifier, AirMixRegressor
+    from airmixml.messages import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.radio import simulate_blocks
     from airmixml.runs import export_onnx, load_metrics, load_model, load_network, run
     from airmixml.scenario import Scenario, Speed

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airmixml.errors import PluginError, ScenarioError
-from airmixml.wording import shown
+from airmixml.messages import PluginError, ScenarioError, shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

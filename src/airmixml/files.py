@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, get_args, get_ori
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import RunFolderError, UnknownObjectError
-from airmixml.wording import in_plain_words, reason, shown
+from airmixml.messages import RunFolderError, UnknownObjectError, in_plain_words, reason, shown
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -17,8 +17,16 @@ from traceback import walk_tb
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import AirMixError, PluginError, UnknownObjectError, is_out_of_memory, private
-from airmixml.wording import did_you_mean, reason, shown
+from airmixml.messages import (
+    AirMixError,
+    PluginError,
+    UnknownObjectError,
+    did_you_mean,
+    is_out_of_memory,
+    private,
+    reason,
+    shown,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

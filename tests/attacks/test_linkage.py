@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from airmixml.attacks.measured import Linkage, Scores, area_under_curve, hit_rate
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=120).map(lambda values: np.array(values, dtype=float))

@@ -17,7 +17,7 @@ from airmixml.attacks.server_attacks import (
     reconstruct,
 )
 from airmixml.attacks.watched import ServerView, watch
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.scenario import Scenario
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

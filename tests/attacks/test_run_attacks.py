@@ -31,13 +31,12 @@ from airmixml.attacks.measured import (
 from airmixml.attacks.result import Found
 from airmixml.attacks.run_attacks import run_attacks
 from airmixml.attacks.server_attacks import ServerFindings
-from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.files import ResultStore, from_plain
+from airmixml.messages import NOTHING_PROMISED, RunFolderError, ScenarioError, epsilon_text
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams
-from airmixml.wording import NOTHING_PROMISED, epsilon_text
 from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")

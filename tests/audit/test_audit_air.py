@@ -14,7 +14,7 @@ from airmixml.audit.faults import FAULTS, SOUND
 from airmixml.audit.noise_check import check_noise
 from airmixml.audit.sums import hidden_schedule_trials, known_schedule_trials
 from airmixml.audit.trials import Bench, Keeper
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import RunContext

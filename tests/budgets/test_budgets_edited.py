@@ -17,7 +17,7 @@ import pytest
 from airmixml import PrivacyError
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import packed
-from airmixml.errors import AirMixError, LedgerError
+from airmixml.messages import AirMixError, LedgerError
 
 PEOPLE = {"names": People(label="column patient"), "numbers": People(label="rows of five", count=5)}
 WHO = {"names": ("ann", "bob"), "numbers": np.array([1, 3])}

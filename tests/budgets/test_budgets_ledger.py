@@ -19,7 +19,7 @@ import pytest
 
 from airmixml import PrivacyError
 from airmixml.budgets import LedgerFile, Loss, People, Request
-from airmixml.errors import LedgerError
+from airmixml.messages import LedgerError
 
 TEN = People(label="rows of ten", count=10)
 TENTH = Loss.of(epsilon=0.1)

@@ -17,7 +17,7 @@ from airmixml import PrivacyError
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import packed
 from airmixml.data.labels import number_holders
-from airmixml.errors import DataError, LedgerError, NameWarning
+from airmixml.messages import DataError, LedgerError, NameWarning
 from airmixml.names import normal_name, similar_names
 
 PEOPLE = People(label="column patient")

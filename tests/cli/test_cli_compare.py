@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from airmixml.cli.options import app
-from airmixml.errors import RunFolderError
+from airmixml.messages import RunFolderError
 
 IRIS = ("compare", "--preset", "private-iris")
 

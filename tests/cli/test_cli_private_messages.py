@@ -12,7 +12,7 @@ import pytest
 
 from airmixml import DataError, Scenario, run
 from airmixml.budgets import LedgerFile
-from airmixml.errors import AirMixError, hide_values, private
+from airmixml.messages import AirMixError, hide_values, private
 
 Airmix = Callable[..., CompletedProcess[str]]
 SECRET, NUMBER, NEAR = "SECRET-CELL", "31415.9265", "labelXQ"

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario, ScenarioError
+from airmixml.messages import quick_reproduction
 from airmixml.output.page import Page
 from airmixml.output.tables import Table
 from airmixml.radio import tally as rehearsal
 from airmixml.reproduction import Reproduction, Request
 from airmixml.reproduction.paper_claims import Claim
 from airmixml.reproduction.reproduce import reproduction_page
-from airmixml.wording import quick_reproduction
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]

@@ -14,7 +14,7 @@ from airmixml.compare import Outcome, Work, choose_methods, compare_methods, loa
 from airmixml.compare.comparison_page import adversaries_table, methods_table
 from airmixml.compare.methods import Exposure
 from airmixml.edge import learn
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.scenario import Speed

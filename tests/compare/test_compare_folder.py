@@ -14,7 +14,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
 from airmixml.compare.comparison_page import write_comparison
-from airmixml.errors import PluginError, PrivacyError, RunFolderError
+from airmixml.messages import PluginError, PrivacyError, RunFolderError
 
 IRIS = Scenario.preset("private-iris")
 

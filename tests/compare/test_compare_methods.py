@@ -17,7 +17,7 @@ from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_method
 from airmixml.compare.baselines.central import calibrate_dp_sgd
 from airmixml.compare.baselines.without_mixing import plan_orthogonal
 from airmixml.compare.ours import samples_scenario
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.messages import PluginError, ScenarioError
 from airmixml.scenario import Speed
 from airmixml.workers import Signal
 

@@ -12,7 +12,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.compare import METHODS, Outcome, Work, compare_methods, load_methods
 from airmixml.compare.comparison_page import costs_table
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.workers import settle
 
 IRIS = Scenario.preset("private-iris")

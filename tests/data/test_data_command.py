@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from airmixml.cli.listings import app
 from airmixml.data.mnist import MNIST_FILES
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.progress import silent
 from airmixml.registries import DATASETS
 

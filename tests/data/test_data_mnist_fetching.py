@@ -23,7 +23,7 @@ from tiny_mnist import (
 
 from airmixml.data import fetching
 from airmixml.data.mnist import ALREADY_THERE, FASHION_MNIST_FILES, MNIST_FILES, PublishedFile
-from airmixml.errors import DataError
+from airmixml.messages import DataError
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

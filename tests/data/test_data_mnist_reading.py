@@ -10,7 +10,7 @@ from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, write_f
 
 from airmixml.data.fetching import read_bounded
 from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES, PublishedFile, PublishedSet, cache_folder
-from airmixml.errors import DataError
+from airmixml.messages import DataError
 from airmixml.progress import silent
 from airmixml.scenario import Workers
 from airmixml.streams import Streams

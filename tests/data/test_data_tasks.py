@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.data import Bounded, OneHot, RawData, Signs, own_file
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

@@ -7,7 +7,7 @@ import pytest
 from airmixml import Scenario, settle
 from airmixml.data.dataset import Column
 from airmixml.data.first_scenario import first_scenario, parse_declared
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError
 
 HEADER = 'age,"height, cm",town,target\n'
 

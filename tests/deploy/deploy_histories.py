@@ -25,8 +25,8 @@ from airmixml.deploy.server import Server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Device
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
+from airmixml.messages import ProtocolError
 from airmixml.scenario import Scenario
 from airmixml.workers.payloads import Broadcast
 

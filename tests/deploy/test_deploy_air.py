@@ -16,8 +16,8 @@ from airmixml.deploy.air import AnalogKind, Opening, SumOnAir, as_bytes, frame_m
 from airmixml.deploy.air_link import Adder, EmulatedAir, bind, connect, send, serve
 from airmixml.deploy.credentials import free_ports
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, run_over, unpacked
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
+from airmixml.messages import ProtocolError
 
 RUN = bytes(range(32))
 KEYS = {identity: bytes([identity]) * 32 for identity in range(64)} | {SERVER: b"s" * 32, AIR: b"a" * 32}

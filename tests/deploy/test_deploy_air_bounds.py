@@ -17,7 +17,7 @@ from airmixml.deploy.air_link import Adder, AirLink, EmulatedAir
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.wire import SERVER, Message, Type
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 CONTRACT = analog_contract()
 KINDS = [each for each in CONTRACT.kinds if isinstance(each, AnalogKind)]

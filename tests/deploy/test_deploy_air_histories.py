@@ -9,7 +9,7 @@ import pytest
 from test_deploy_air import new_air, opening, said, summed
 
 from airmixml.deploy.air import as_bytes
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 WORKERS, SLOTS, SAMPLES = 4, 3, 6
 FRAMES = np.arange(WORKERS * SLOTS * SAMPLES).reshape(SLOTS, WORKERS, SAMPLES) ** 2

@@ -30,7 +30,7 @@ from airmixml.deploy.trial import ROWS, deal_rows
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpack_refusal, unpacked
 from airmixml.deploy.worker import Device, Order
 from airmixml.deploy.worker_process import vectors
-from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.messages import ProtocolError, ScenarioError
 
 ANALOG = (
     "workers.dataset=iris",

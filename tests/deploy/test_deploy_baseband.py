@@ -18,8 +18,8 @@ from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import Server
 from airmixml.deploy.worker import Device, vector_of
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
+from airmixml.messages import ProtocolError
 from airmixml.radio.transmission import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import deploy

@@ -17,7 +17,7 @@ from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server import MESSAGE
 from airmixml.deploy.spending import Spending
-from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.messages import ProtocolError, ScenarioError
 from airmixml.scenario import Scenario
 
 SEED = bytes(range(32))

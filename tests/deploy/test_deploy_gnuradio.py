@@ -11,7 +11,7 @@ import pytest
 
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.processes import SYSTEM_PYTHON, GnuRadio
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 
 def has_gnu_radio() -> bool:

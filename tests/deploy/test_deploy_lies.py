@@ -27,10 +27,10 @@ from airmixml.deploy.wire import (
     unpacked,
 )
 from airmixml.deploy.worker import Name, Order, Vector, announcement_of
-from airmixml.errors import PrivacyError, ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import signature
 from airmixml.masks.rounds import round_name
+from airmixml.messages import PrivacyError, ProtocolError
 from airmixml.workers.payloads import Broadcast
 
 

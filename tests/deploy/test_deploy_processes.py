@@ -14,7 +14,7 @@ from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import drive_server, open_server
 from airmixml.deploy.wire import Message, Type, run_over, unpacked
 from airmixml.deploy.worker_process import Workers, drive_workers, open_workers
-from airmixml.errors import DataError, ProtocolError
+from airmixml.messages import DataError, ProtocolError
 
 Lost = Callable[[Message, int], int]  # how often a message arrives at, or from, a worker
 

@@ -13,7 +13,7 @@ from deploy_histories import analog_contract
 
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.sigmf_files import paths_of, read_recording, replayed, write_recording
-from airmixml.errors import DataError, ProtocolError, RunFolderError
+from airmixml.messages import DataError, ProtocolError, RunFolderError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 

@@ -15,7 +15,7 @@ import pytest
 from soapy_radio import SoapyRadio, Tuning
 
 from airmixml.deploy.processes import SYSTEM_PYTHON
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 TUNING = Tuning(sample_rate=1e6, frequency_hz=868e6, gain_db=10.0, channel=0, antenna="A")
 

@@ -47,10 +47,10 @@ from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery
-from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.encoding import SkellamTable, skellam_table
 from airmixml.masks.keys import KeyPair, Use, stream_words, verifying_key
 from airmixml.masks.rules import Rules
+from airmixml.messages import ProtocolError, ScenarioError
 from airmixml.workers.signal import payload_of
 
 pytestmark = pytest.mark.skipif(not (shutil.which("cc") and shutil.which("make")), reason="needs a C compiler and make")

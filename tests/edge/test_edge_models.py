@@ -7,7 +7,7 @@ from torch import nn
 
 from airmixml.edge.adam import Adam
 from airmixml.edge.learners import build_model, initialise
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Scenario
 

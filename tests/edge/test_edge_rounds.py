@@ -15,7 +15,7 @@ from airmixml.edge import Learned, learn
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.descents import AdamDescent, Preconditioned, Start, Stepping
 from airmixml.edge.training import collector_for
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.tally import rehearse
 from airmixml.registries import DESCENTS

@@ -7,7 +7,7 @@ import torch
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.edge import Received, TrainedModel, learn, learn_from
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import open_air, simulate_blocks
 from airmixml.scenario import RunContext

@@ -12,8 +12,8 @@ import pytest
 from airmixml import AirMixClassifier, run, streams
 from airmixml.budgets import LedgerFile
 from airmixml.data.labels import number_holders
-from airmixml.errors import DataError
 from airmixml.estimator.checks import as_given
+from airmixml.messages import DataError
 from airmixml.scenario import Scenario
 
 ROWS = np.random.default_rng(5).random((40, 3))

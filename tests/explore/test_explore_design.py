@@ -13,17 +13,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario, run
-from airmixml.errors import AirMixError
 from airmixml.explore.asked import choices
 from airmixml.explore.design import LIGHT_ACCOUNTANTS, is_light, light_parts, plan_part
 from airmixml.explore.run_book import curve_of
+from airmixml.messages import AirMixError, joules
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments
 from airmixml.planning.plan import make_plan
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.tally import rehearse
 from airmixml.scenario import AIR_PRESETS, preset_names
-from airmixml.wording import joules
 from airmixml.workers import settle
 
 Finished = subprocess.CompletedProcess[str]

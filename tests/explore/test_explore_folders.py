@@ -16,8 +16,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario
-from airmixml.errors import RunFolderError
 from airmixml.explore.run_book import NOTES, RunBook, plain_curve
+from airmixml.messages import RunFolderError
 from airmixml.reports.pages import read_curve
 from airmixml.runs import run
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.explore.run_book import NOTES, RunBook, plain_curve
+from airmixml.messages import RunFolderError, ScenarioError
 from airmixml.runs import run
 
 LONG = Scenario.preset("paper-iris").with_overrides("radio.slots=400", "learner.epochs=1000000")

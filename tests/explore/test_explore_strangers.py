@@ -15,9 +15,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario
-from airmixml.errors import AirMixError
 from airmixml.explore.run_book import NOTES, RunBook, plain_curve
 from airmixml.files import open_within
+from airmixml.messages import AirMixError
 from airmixml.runs.model_files import CHECKPOINT
 
 LARGE = 40_000_000

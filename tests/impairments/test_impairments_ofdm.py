@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from airmixml import Scenario
-from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.renewal import SilentFades, draw_responses, echoes_of, inverted_amplitude, standard_profile
 from airmixml.impairments.timing import TimingSlope, draw_offsets
+from airmixml.messages import ScenarioError
 from airmixml.radio.system import sensitivity_of
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air

@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.special import gammaincinv
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
-from airmixml.errors import PluginError
 from airmixml.impairments.fading import RAYLEIGH, RICIAN, Fading, silent_share
+from airmixml.messages import PluginError
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air, Radio
 from airmixml.streams import Streams

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.audit.canaries import worst_samples
-from airmixml.errors import PrivacyError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import largest_power_gain
 from airmixml.impairments.gain_errors import AmplitudeError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, draw_slots

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chisquare
 from scipy.stats import skellam as scipy_skellam
 
-from airmixml.errors import PrivacyError
 from airmixml.integers.encoding import SkellamTable, draw_skellam, skellam_table
+from airmixml.messages import PrivacyError
 from airmixml.streams import Secret, Streams
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.errors import PrivacyError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.encoding import draw_skellam, reduce, signed
+from airmixml.messages import PrivacyError
 from airmixml.privacy.gaussian import gaussian_mu
 from integers_by_hand import (
     add_up,

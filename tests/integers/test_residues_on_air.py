@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from integers_by_hand import add_up
 from residues_on_air import (
     add_up_on_air,

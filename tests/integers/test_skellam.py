@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 from scipy.stats import skellam as scipy_skellam
 
-from airmixml.errors import PrivacyError
 from airmixml.integers.integer_noise import (
     mu_per_step,
     rounded_mu_per_step,
     rounded_variance_for,
     variance_for,
 )
+from airmixml.messages import PrivacyError
 from airmixml.privacy.gaussian import log_gaussian_delta
 from integers_by_hand import chances, one_number_delta, renyi_bound
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
 from airmixml.masks.rounds import Round, round_name
 from airmixml.masks.rules import Rules
+from airmixml.messages import ProtocolError
 
 RULES = Rules(
     workers=30,

@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 from numpy.typing import NDArray
 from scipy import stats
 
-from airmixml.errors import ProtocolError
 from airmixml.masks import keys as expansion
 from airmixml.masks.keys import (
     Use,
@@ -22,6 +21,7 @@ from airmixml.masks.keys import (
     standard_normals,
     uniform_integers,
 )
+from airmixml.messages import ProtocolError
 
 SEED = bytes(range(32))
 PINNED_NORMALS = ["0x1.02949ee88ecbfp+0", "0x1.64d6c00373d77p+0", "0x1.3370179cd2602p-2", "-0x1.f4e6aad015689p-3"]

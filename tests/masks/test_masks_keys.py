@@ -8,7 +8,6 @@ import tracemalloc
 
 import pytest
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import (
     KeyPair,
     derive,
@@ -19,6 +18,7 @@ from airmixml.masks.keys import (
     signature,
     verifying_key,
 )
+from airmixml.messages import ProtocolError
 
 # RFC 7748, section 6.1
 ALICE = KeyPair(bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"))

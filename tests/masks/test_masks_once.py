@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from round_for_tests import RULES, ready_round
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import signature
+from airmixml.messages import ProtocolError
 
 
 def test_slots_of_another_range_are_not_masked() -> None:

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from round_for_tests import RULES, Party, ready_round, revealed_round, sent_symbols
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.keys import KeyPair, edge_masks, pair_seed, self_mask, signature
 from airmixml.masks.recovery import Answer, RecoveryServer, Step
 from airmixml.masks.rules import fewest_who_know
+from airmixml.messages import ProtocolError
 
 BLOCKS = [(0, 0, 700), (0, 700, 300), (1, 0, 500)]
 SYMBOLS = 1500

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from round_for_tests import RULES, SEED, SLOTS, Party, announced_round, ready_round, revealed_round
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, draw_graph
 from airmixml.masks.keys import KeyPair, signature, verifying_key
 from airmixml.masks.recovery import RecoveringWorker, Step
 from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
+from airmixml.messages import ProtocolError
 
 
 def another_process(party: Party, identity: int, slots: range = SLOTS) -> RecoveringWorker:

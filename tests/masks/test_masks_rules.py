@@ -13,10 +13,10 @@ from round_for_tests import ready_round, sent_symbols
 from scipy import stats
 
 from airmixml import PrivacyError, Scenario
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MaskGraph, draw_graph, most_among, who_is_left
 from airmixml.masks.recovery import RecoveryServer
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, majority, recovering_degree
+from airmixml.messages import ProtocolError
 from airmixml.radio.masking import Masking, masking_of, rules_of
 
 SIZES = {"mask_deviation": 1.0, "self_deviation": 2.0}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.recovery import PRIME, rebuild, split
+from airmixml.messages import ProtocolError
 
 SECRETS = some.binary(min_size=32, max_size=32)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from airmixml.wording import duration, epsilon_text, epsilon_words, joules, number_text, plural
+from airmixml.messages import duration, epsilon_text, epsilon_words, joules, number_text, plural
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario
+from airmixml.messages import did_you_mean, in_plain_words
 from airmixml.scenario.toml import folder_stem
-from airmixml.wording import did_you_mean, in_plain_words
 
 NAMES = ["paper-iris", "private-iris", "digits"]
 NOTHING: Any = None

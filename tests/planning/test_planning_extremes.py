@@ -9,7 +9,7 @@ from dataclasses import fields
 import pytest
 
 from airmixml import Scenario, settle, simulate
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import make_plan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
 
 

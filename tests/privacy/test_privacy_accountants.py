@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 from slots_for_tests import gaussian_epsilon_with_many_digits
 
-from airmixml.errors import PluginError, PrivacyError
+from airmixml.messages import PluginError, PrivacyError
 from airmixml.privacy import GaussianSlots, certified_epsilon
 from airmixml.registries import ACCOUNTANTS
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import Adversary, Design, Eavesdropper, Release, Sensitivity, Server, facts
 
 # A removed worker moves a slot by 0.4 x 6 over half of 4 W: 1.2.

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import (
     Design,
     GaussianSlots,

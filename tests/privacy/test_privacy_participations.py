@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, participation_bound
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 

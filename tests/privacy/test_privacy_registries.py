@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from airmixml import Scenario
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.output.figures import accountant_colour
 from airmixml.planning.account import account_scenario
 from airmixml.planning.account_page import epsilon_curves

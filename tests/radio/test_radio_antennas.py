@@ -10,8 +10,8 @@ import torch
 
 from airmixml import Scenario
 from airmixml.data import DataSet
-from airmixml.errors import PrivacyError
 from airmixml.impairments.gain_laws import gain_failure_of
+from airmixml.messages import PrivacyError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks

@@ -11,10 +11,10 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario, simulate
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.encoding import reduce, signed
 from airmixml.masks.graph import draw_graph
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.links import Traffic
 from airmixml.radio.masking import any_masking, check_recovered

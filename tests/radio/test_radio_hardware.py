@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
 from airmixml.impairments.hardware import clipped_gaussian
+from airmixml.messages import ScenarioError
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, MixtureBlock

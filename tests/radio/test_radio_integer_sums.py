@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
 from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.integers.integer_noise import SumTarget, fitted
 from airmixml.masks.graph import draw_graph
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import workers_noise

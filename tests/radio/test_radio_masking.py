@@ -12,8 +12,8 @@ from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share
+from airmixml.messages import AirMixError, PrivacyError, ScenarioError
 from airmixml.privacy import facts
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots

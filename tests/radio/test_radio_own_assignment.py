@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.radio.mixing import Assignment
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
-from airmixml.errors import PluginError
 from airmixml.impairments.fading import PathLoss, best_power_gain, weakest_gain
+from airmixml.messages import PluginError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of

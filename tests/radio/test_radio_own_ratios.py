@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError, simulate
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.mixing import Ratios
 from airmixml.scenario import Mixing

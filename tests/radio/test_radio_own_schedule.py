@@ -9,7 +9,7 @@ import pytest
 
 import airmixml
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
-from airmixml.errors import AirMixError, PluginError
+from airmixml.messages import AirMixError, PluginError
 from airmixml.privacy import PrivacyStatement, state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.schedules import Schedule

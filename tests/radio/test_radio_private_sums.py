@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario, simulate
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmission import make_sender
 from airmixml.streams import Secret, Streams

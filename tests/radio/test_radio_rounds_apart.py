@@ -8,7 +8,7 @@ import torch
 
 from airmixml import Scenario
 from airmixml.edge import simulate, train
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_noise, slots_of_rounds
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.runs.spending import planned_losses

@@ -11,7 +11,7 @@ from scipy.stats import binom, hypergeom, norm
 from airmixml import Scenario
 from airmixml.arrays import dbm_to_watts
 from airmixml.edge import simulate
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy import Design, Everyone, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import state_row

@@ -10,7 +10,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.edge import simulate
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Everyone
 from airmixml.radio import AirReport

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from airmixml import Scenario
 from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.privacy_target import row_amplitude
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmission import make_sender

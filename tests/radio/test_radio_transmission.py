@@ -11,7 +11,7 @@ from scipy import stats
 from airmixml import Scenario, Speed, simulate
 from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_noise, draw_slots
 from airmixml.radio.transmission import Mixtures, check_finite

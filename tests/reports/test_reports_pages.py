@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from folders_for_tests import COMMANDS, Finished
 
-from airmixml.wording import epsilon_text
+from airmixml.messages import epsilon_text
 
 Made = Callable[[str], tuple[Finished, Path]]
 LARGEST_BYTES = 3_000_000

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
+from airmixml.messages import power_of_ten
 from airmixml.reproduction import Request
 from airmixml.reproduction.paper_cells import Cell, fig3_cells, fig4_cells, load_printed, table_cells
 from airmixml.reproduction.verdicts import draw_mixing_ratios
-from airmixml.wording import power_of_ten
 
 HALVES = [(table, dataset) for table in ("table1", "table2") for dataset in ("iris", "mnist")]
 

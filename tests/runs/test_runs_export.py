@@ -16,7 +16,7 @@ from torch import nn
 
 import airmixml
 from airmixml import Scenario, export_onnx, load_model
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.registries import ENCODERS
 from airmixml.workers import Encoder, FeatureCost, TorchEncoder
 

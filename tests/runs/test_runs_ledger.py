@@ -16,7 +16,7 @@ import pytest
 import airmixml
 from airmixml import PrivacyError, Scenario
 from airmixml.budgets import LedgerFile, People
-from airmixml.errors import LedgerError, ScenarioError
+from airmixml.messages import LedgerError, ScenarioError
 from airmixml.privacy import gaussian_epsilon
 from airmixml.runs import spending
 from airmixml.runs.experiment import Runner

@@ -13,7 +13,7 @@ import pytest
 import airmixml
 from airmixml import Scenario
 from airmixml.budgets import LedgerFile, Loss, People, Request
-from airmixml.errors import LedgerError, ScenarioError
+from airmixml.messages import LedgerError, ScenarioError
 from airmixml.runs import experiment
 from airmixml.runs.experiment import ProtectedRunner, Runner
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario, run
-from airmixml.errors import LedgerError, LeftoverWarning
+from airmixml.messages import LedgerError, LeftoverWarning
 from airmixml.scenario.scenario import identity_of
 from airmixml.storage.folders import RunFolder
 

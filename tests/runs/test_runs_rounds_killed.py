@@ -17,8 +17,8 @@ import torch
 from scipy.stats import norm
 
 from airmixml import Scenario, load_network, run
-from airmixml.errors import LeftoverWarning
 from airmixml.files import write_text
+from airmixml.messages import LeftoverWarning
 from airmixml.radio.transmission import Air
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]

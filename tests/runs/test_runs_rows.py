@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario, run, settle
+from airmixml.messages import epsilon_text
 from airmixml.output.cards import card_rows
 from airmixml.output.page import Cards, Facts
 from airmixml.planning.account import account_scenario
@@ -15,7 +16,6 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
 from airmixml.runs.results import SeedsResult
 from airmixml.runs.run_page import run_page
-from airmixml.wording import epsilon_text
 
 
 def told(scenario: Scenario, out: Path) -> str:

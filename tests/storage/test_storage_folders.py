@@ -12,8 +12,8 @@ import pytest
 import airmixml
 from airmixml import RunFolderError, Scenario, arrays
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
-from airmixml.errors import PrivacyError
 from airmixml.files import locked, write_text, writing_to
+from airmixml.messages import PrivacyError
 from airmixml.runs import run
 from airmixml.storage.folders import claim_folder, claim_free_folder
 from airmixml.sweeps import run_sweep

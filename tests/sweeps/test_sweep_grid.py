@@ -348,7 +348,7 @@ def test_data_that_are_not_there_are_refused_before_anything_is_run(tmp_path: Pa
 
 def test_data_that_come_later_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not of the cell's making is not kept as its outcome."""
-    from airmixml.errors import DataError
+    from airmixml.messages import DataError
     from airmixml.sweeps import cells
 
     def gone(*_arguments: Any, **_options: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.air import _MANNERS
 from airmixml.tolerances.tolerance_search import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError
 from airmixml.radio import check_privacy_target
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

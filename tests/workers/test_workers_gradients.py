@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.data import Centred, Signs
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.scenario.score_links import IDENTITY, LOGISTIC
 from airmixml.workers import Signal
 from airmixml.workers.gradients import Gradients

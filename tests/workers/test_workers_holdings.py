@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import deploy

@@ -7,7 +7,7 @@ import pytest
 from sklearn import datasets
 
 from airmixml.data import DataSet
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

@@ -16,7 +16,7 @@ from torch import nn
 
 import airmixml
 from airmixml import RunFolderError, Scenario, ScenarioError, load_model, simulate
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import deploy, place_workers

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
+from airmixml.messages import NOTHING_PROMISED, epsilon_text, plural, sentence, simulated
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.page import Card, Cards, Folded, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

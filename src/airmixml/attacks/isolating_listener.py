@@ -31,7 +31,7 @@ from airmixml.attacks.measured import Identified, Linkage, Scores
 from airmixml.attacks.sample_symbols import Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.target import Outcome, Target, no_sample
 from airmixml.attacks.watched import Heard, ServerView
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking
 from airmixml.radio.transmission import make_sender

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom, norm, rankdata
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import ScenarioError
-from airmixml.wording import NOTHING_PROMISED
+from airmixml.messages import NOTHING_PROMISED, ScenarioError
 
 GRADES: Final = ("hidden", NOTHING_PROMISED, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, GRADES, Measured, beyond_chance, grade_of, guessing_bound
 from airmixml.attacks.target import Outcome
+from airmixml.messages import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario
-from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
 _LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to"}

@@ -20,8 +20,8 @@ from airmixml.attacks.result import AttackResult, Found
 from airmixml.attacks.target import Target
 from airmixml.data import DataSet
 from airmixml.engines import Engine
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.files import Arrays, ResultStore, from_plain, write_text, writing_to
+from airmixml.messages import PrivacyError, ScenarioError, did_you_mean, shown
 from airmixml.planning.account import state_slots
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -35,7 +35,6 @@ from airmixml.scenario.scenario import identity_of
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, Study, claim
 from airmixml.streams import Streams
-from airmixml.wording import did_you_mean, shown
 from airmixml.workers import Population, deploy, encoded_dim, load_dataset, settle
 
 _EXAMPLES: Final = 10

@@ -24,7 +24,7 @@ from airmixml.attacks.measured import Findings, LabelInference, Measured, counte
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target, no_sample
 from airmixml.attacks.watched import MixingMatrix, ServerView
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 from airmixml.workers import input_range

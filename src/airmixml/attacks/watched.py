@@ -26,7 +26,7 @@ from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet, OneHot
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.draws import AirSetting, MixtureBlock, SlotDraws
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import Transmission, open_air, run_here

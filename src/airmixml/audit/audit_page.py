@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.audit.settings import AUDITED
+from airmixml.messages import NONE, epsilon_text, sentence, simulated
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
 from airmixml.output.page import Card, Cards, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
-from airmixml.wording import NONE, epsilon_text, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

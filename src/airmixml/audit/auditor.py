@@ -19,8 +19,8 @@ from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import KEPT_FILES, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
 from airmixml.files import write_arrays, write_text, writing_to
+from airmixml.messages import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting

@@ -21,13 +21,12 @@ from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
 from airmixml.audit.trials import Trials
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.messages import PrivacyError, ScenarioError, against, epsilon_text
 from airmixml.notebook import html_lines, html_table
 from airmixml.planning.account import state_slots
 from airmixml.privacy import Design, Question
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
-from airmixml.wording import against, epsilon_text
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, did_you_mean, shown
 from airmixml.privacy.facts import Revealed
-from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
     from airmixml.privacy import Design

@@ -41,12 +41,12 @@ from airmixml.audit.sums import skellam_numbers
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.integers.encoding import reduce, signed
 from airmixml.masks.graph import most_absent_neighbours
+from airmixml.messages import plural
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, any_masking, masking_of
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.wording import plural
 
 _TRIALS_PER_BLOCK: Final = 8192
 # Behind the chapters of the other attacks: of trials, of who colludes, of what workers form.

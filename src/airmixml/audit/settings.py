@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airmixml.audit.faults import SOUND, Fault, nothing_to_reveal, why_nothing_is_hidden
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import Scenario

@@ -40,16 +40,15 @@ from airmixml.audit.canaries import faulty_sender, sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
-from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.encoding import draw_skellam, reduce
+from airmixml.messages import ScenarioError, plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
-from airmixml.wording import plural
 
 _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.

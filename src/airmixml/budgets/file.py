@@ -26,9 +26,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import LedgerError, private
+from airmixml.messages import LedgerError, private, reason, shown
 from airmixml.privacy.gaussian import ADJACENCIES
-from airmixml.wording import reason, shown
 
 PROTECTION: Final = "protection"
 MODES: Final = (PROTECTION, "simulation")

@@ -21,10 +21,9 @@ from airmixml.arrays import Integers
 from airmixml.budgets.file import MODES, PROTECTION, create_file
 from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, People, Rows, added, open_rows
 from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
-from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
+from airmixml.messages import LedgerError, NameWarning, PrivacyError, against, plural, private, shown, shown_name
 from airmixml.names import similar_names
 from airmixml.privacy.gaussian import ADJACENCIES
-from airmixml.wording import against, plural, shown, shown_name
 
 _PAIRS_SHOWN: Final = 3
 

@@ -22,9 +22,8 @@ import numpy as np
 from airmixml.arrays import Doubles, Integers
 from airmixml.budgets.file import MOST_WORKERS, UnsoundError, packed, transaction, unpacked
 from airmixml.budgets.rules import PARTS, Budget, Loss
-from airmixml.errors import LedgerError, PrivacyError, private
+from airmixml.messages import LedgerError, PrivacyError, in_plain_words, private, shown, shown_name
 from airmixml.names import normal_name
-from airmixml.wording import in_plain_words, shown, shown_name
 
 RESERVED, SPENT, RELEASED = "reserved", "spent", "released"
 _COLUMNS: Final = ("squared_mu", "spent_epsilon", "spent_delta")  # of the table budgets, in the order of PARTS

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mu
 
 Doubles = NDArray[np.float64]

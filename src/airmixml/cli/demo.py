@@ -13,12 +13,12 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import command_seconds, finish_with_report, progress_bars, report_in, show
+from airmixml.messages import duration, joules, plural
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.output.tables import Table
 from airmixml.runs.run_page import drawn_and_before
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Whole
-from airmixml.wording import duration, joules, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

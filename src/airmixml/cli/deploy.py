@@ -14,11 +14,10 @@ from typer import Argument, Option, echo
 from airmixml.cli import options
 from airmixml.cli.main import FOLDER, PATIENCE_SECONDS, raise_when_interrupted, run_light
 from airmixml.cli.terminal import command_seconds, print_error_line, show
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, duration, plural
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Choice, Real
-from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.data import DataSet
@@ -257,8 +256,8 @@ def server_command(
     from airmixml.deploy.processes import Broker
     from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
-    from airmixml.errors import ProtocolError
     from airmixml.explore.server import serving_status
+    from airmixml.messages import ProtocolError
     from airmixml.runs.model_files import save_deployed
 
     def announce(link: str) -> None:

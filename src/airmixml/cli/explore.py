@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli.main import raise_when_interrupted
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.scenario.rules import Whole
 
 if TYPE_CHECKING:

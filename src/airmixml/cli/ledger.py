@@ -12,13 +12,12 @@ from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
-from airmixml.errors import LedgerError, ScenarioError, hide_values
 from airmixml.files import write_text, writing_to
+from airmixml.messages import LedgerError, ScenarioError, epsilon_text, hide_values, plural, shown, shown_name
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario.rules import Real, Whole
 from airmixml.scenario.toml import rule_of
-from airmixml.wording import epsilon_text, plural, shown, shown_name
 
 app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")
 

@@ -10,14 +10,13 @@ from typer import Argument, Exit, Option, echo
 
 from airmixml.cli import options
 from airmixml.cli.terminal import print_json, progress_bars, show
-from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.messages import AirMixError, PluginError, ScenarioError, did_you_mean, plural, reason, shown
 from airmixml.output.tables import Table
 from airmixml.registries import DATASETS, REGISTRIES
 from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, air_text, preset_names, preset_summary
 from airmixml.scenario.air import air_tables
 from airmixml.version import __version__
-from airmixml.wording import did_you_mean, plural, reason, shown
 
 if TYPE_CHECKING:
     from airmixml.data.mnist import PublishedSet

@@ -80,9 +80,8 @@ def answer() -> int:
     from typer import BadParameter
 
     from airmixml.cli.options import app
-    from airmixml.errors import AirMixError
+    from airmixml.messages import AirMixError, reason
     from airmixml.registry import naming_objects
-    from airmixml.wording import reason
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -120,7 +119,7 @@ def answer() -> int:
 def _lacking(problem: Exception) -> str:
     """Return which package or memory a command lacks; empty: neither."""
     from airmixml.arrays import needs_torch
-    from airmixml.errors import is_out_of_memory
+    from airmixml.messages import is_out_of_memory
 
     missing = (getattr(problem, "name", "") or "").split(".")[0]
     command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
@@ -141,7 +140,7 @@ def _has_directory() -> bool:
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:
     """Print our own warnings as a line, and leave out those of libraries, with which a user can do nothing."""
-    from airmixml.errors import AirMixWarning
+    from airmixml.messages import AirMixWarning
 
     if issubclass(category, AirMixWarning):
         sys.stderr.write(f"airmix: warning: {message}\n")
@@ -158,7 +157,7 @@ def answer_light(arguments: Sequence[str]) -> int | None:
     if not {"--data", "--id"} <= given.keys():
         return None
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads take memory, and a worker multiplies nothing large
-    from airmixml.errors import AirMixError
+    from airmixml.messages import AirMixError
 
     try:
         run_light(given.pop("--data"), given.pop("--id"), **{name[2:]: value for name, value in given.items()})

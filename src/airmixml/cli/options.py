@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from airmixml.engines import Engine as Engines
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.messages import PluginError, ScenarioError
 from airmixml.registry import Registry
 from airmixml.version import __version__
 

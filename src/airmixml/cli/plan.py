@@ -17,8 +17,8 @@ from typer import Context, Option
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import finish_with_report, progress_bars, report_in, report_lines, show
-from airmixml.errors import ScenarioError
 from airmixml.files import write_text, writing_to
+from airmixml.messages import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario

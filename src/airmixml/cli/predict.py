@@ -8,10 +8,9 @@ from typer import Argument, Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import print_error_line, print_json, print_line, report_lines, show
-from airmixml.errors import DataError, ScenarioError
 from airmixml.files import write_text, writing_to
+from airmixml.messages import DataError, ScenarioError, plural, shown
 from airmixml.output.tables import Table, rows_csv
-from airmixml.wording import plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
 _LONGEST_NAME = 80  # of a page of several folders

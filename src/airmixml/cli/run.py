@@ -12,11 +12,10 @@ from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import make_or_find, show_made
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, did_you_mean, shown
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, Speed
 from airmixml.storage.folders import SCENARIO
-from airmixml.wording import did_you_mean, shown
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"

@@ -13,13 +13,12 @@ from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import print_line, progress_bars, report_failures, show_study
 from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, plural
 from airmixml.registries import ATTACKS, METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.grid import Grid
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.toml import folder_stem, value_text
-from airmixml.wording import plural
 
 if TYPE_CHECKING:
     from airmixml.sweeps.sweep_page import Swept

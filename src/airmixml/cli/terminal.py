@@ -19,11 +19,11 @@ from rich.text import Text
 from typer import Exit
 
 from airmixml.cli.main import STARTED, raise_when_interrupted
+from airmixml.messages import duration, in_plain_words
 from airmixml.output.cards import card_rows
 from airmixml.output.page import Cards, Facts, Page, Rows
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
-from airmixml.wording import duration, in_plain_words
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -18,8 +18,8 @@ import numpy as np
 from airmixml.arrays import find_device, using_threads
 from airmixml.compare.comparison_page import methods_table
 from airmixml.compare.methods import LEVEL, Exposure, Method, Outcome, RightRows, Work
-from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.files import ResultStore, from_plain
+from airmixml.messages import AirMixError, PluginError, ScenarioError, against, plural, sentence, shown
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.run_page import no_better_than_guessing
@@ -28,7 +28,6 @@ from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.scenario import consecutive_seeds, identity_of
 from airmixml.scenario.toml import finite
 from airmixml.storage.folders import Study, study_folder, study_path
-from airmixml.wording import against, plural, sentence, shown
 from airmixml.workers import settle
 from airmixml.workers.population import held_by, row_name
 

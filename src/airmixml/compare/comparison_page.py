@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.compare.methods import HEARING, LEVEL
+from airmixml.messages import NONE, against, duration, epsilon_text, joules, plural, sentence
 from airmixml.output.cards import seeds_option
 from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
 from airmixml.output.page import Folded, Page, Part, section
@@ -17,7 +18,6 @@ from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.cells import flat
 from airmixml.sweeps.sweep_page import BARE, SIMULATED_SEEDS, write_study
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import find_device
 from airmixml.data import DataSet, known_dataset
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.files import to_plain
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES, METHODS, NOISES
 from airmixml.scenario import RunContext, Scenario, Speed, Workers

@@ -14,8 +14,8 @@ from typing import Any, Final
 from airmixml.compare.methods import Exposure, Method, Outcome, RightRows, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.edge import learn
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.masking import enough_absent
 from airmixml.radio.privacy_target import slots_target

@@ -18,10 +18,9 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import Column, declare_bounds
-from airmixml.errors import DataError, ScenarioError, private
 from airmixml.files import open_lines, open_regular
+from airmixml.messages import DataError, ScenarioError, did_you_mean, private, reason, shown
 from airmixml.scenario import Workers
-from airmixml.wording import did_you_mean, reason, shown
 
 _SEPARATORS = (",", ";", "\t", "|")
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles
 from airmixml.data.labels import ABSENT, LabelCode, OneHot
-from airmixml.errors import BoundsWarning, DataError, PluginError, ScenarioError
+from airmixml.messages import BoundsWarning, DataError, PluginError, ScenarioError, shown
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario.tables import OWN_FILES
-from airmixml.wording import shown
 
 
 @dataclass(frozen=True, kw_only=True)

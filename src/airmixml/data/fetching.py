@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
 
-from airmixml.wording import one_line, reason
+from airmixml.messages import one_line, reason
 
 _BYTES_PER_READ: Final = 1 << 18
 _SILENCE_SECONDS: Final = 10.0

@@ -14,11 +14,10 @@ from typing import Final
 from airmixml.data.csv_file import find_column, finite_numbers, is_missing, open_table
 from airmixml.data.dataset import Column
 from airmixml.data.labels import number_classes
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError, shown
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
 from airmixml.scenario.toml import toml_value
-from airmixml.wording import shown
 
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()

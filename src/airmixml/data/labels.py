@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.errors import DataError, ScenarioError, private
+from airmixml.messages import DataError, ScenarioError, private, shown
 from airmixml.names import normal_name
-from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.scenario import Workers

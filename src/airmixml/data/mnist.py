@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.fetching import Package, Source, SourceFailure, files_of_mirror
-from airmixml.errors import DataError
 from airmixml.files import open_regular, write_bytes
+from airmixml.messages import DataError, reason
 from airmixml.progress import Progress, silent
-from airmixml.wording import reason
 
 ALREADY_THERE: Final = "already there"
 _VARIABLE: Final = "AIRMIX_DATA_DIR"

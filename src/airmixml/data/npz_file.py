@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, physical_memory_bytes
-from airmixml.errors import DataError, private
 from airmixml.files import open_regular
-from airmixml.wording import reason, shown
+from airmixml.messages import DataError, private, reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
 _IMAGES, _COLOUR, _SERIES = "height x width", "channels x height x width", "channels x time"

@@ -18,10 +18,9 @@ from airmixml.data.csv_file import CsvFile, CsvTable, declared_columns, find_col
 from airmixml.data.dataset import Column, RawData, RowFormat
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.data.npz_file import label_texts, read_arrays
-from airmixml.errors import DataError, private
+from airmixml.messages import DataError, private, shown
 from airmixml.scenario import Workers
 from airmixml.scenario.tables import OWN_FILES
-from airmixml.wording import shown
 
 _ADVICE = (
     "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles
 from airmixml.deploy.frames import Sender
 from airmixml.deploy.wire import LARGEST_BODY, SIGNATURE_BYTES, Message, Reader, Type, pack_list, pack_names
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import standard_normals
+from airmixml.messages import ProtocolError
 
 if TYPE_CHECKING:
     from airmixml.masks.rules import Rules

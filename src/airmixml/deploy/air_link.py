@@ -45,7 +45,7 @@ from airmixml.deploy.wire import (
     Type,
     unpacked,
 )
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 _FRAMES_QUEUED: Final = 4  # of each worker
 _LINGER_MILLISECONDS: Final = 2000

@@ -16,10 +16,10 @@ from airmixml.data import Bounded, DataSet
 from airmixml.deploy.air import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.frames import FrameKind
-from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.integer_noise import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
+from airmixml.messages import ProtocolError, ScenarioError, plural
 from airmixml.privacy.evaluation import settled_epsilon
 from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -27,7 +27,6 @@ from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.wording import plural
 from airmixml.workers import declared_bounds, deploy, load_dataset, settle
 from airmixml.workers.loading import check_protectable
 

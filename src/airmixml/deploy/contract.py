@@ -23,9 +23,9 @@ from airmixml.data.dataset import Column
 from airmixml.data.labels import Centred, DeclaredClasses
 from airmixml.data.own_file import read_rows
 from airmixml.deploy.frames import FrameKind
-from airmixml.errors import DataError, ProtocolError
 from airmixml.files import read_regular
 from airmixml.masks.rules import Rules
+from airmixml.messages import DataError, ProtocolError
 from airmixml.scenario import Workers
 from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml

@@ -48,7 +48,7 @@ from airmixml.deploy.endpoint import (
 from airmixml.deploy.spending import Spending
 from airmixml.files import sync_folder, writing_to
 from airmixml.masks.keys import KEY_BYTES, verifying_key
-from airmixml.wording import shown, shown_name
+from airmixml.messages import shown, shown_name
 
 _AUTHORITY: Final = "airmix deployment"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker

@@ -15,10 +15,9 @@ from typing import Final
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.wire import LARGEST_MESSAGE, Clock
-from airmixml.errors import AirMixError
 from airmixml.files import from_plain, read_regular
 from airmixml.masks.keys import verifying_key
-from airmixml.wording import reason, shown
+from airmixml.messages import AirMixError, reason, shown
 
 HOST: Final = "127.0.0.1"
 SERVER_NAME: Final = "server"

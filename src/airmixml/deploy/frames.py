@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.deploy.wire import Message, Type
-from airmixml.errors import ProtocolError
 from airmixml.integers.encoding import IntegerCode, signed, skellam_table
 from airmixml.masks.keys import Use, stream_words, word_bytes
+from airmixml.messages import ProtocolError
 
 if TYPE_CHECKING:
     from airmixml.masks.recovery import RecoveringWorker

@@ -15,8 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from airmixml.errors import ProtocolError
 from airmixml.files import sync_folder
+from airmixml.messages import ProtocolError
 
 Record = tuple[bytes, bytes]
 """Its kind, one byte, and its content."""

@@ -34,8 +34,7 @@ from airmixml.deploy.endpoint import (
     run_topic,
 )
 from airmixml.deploy.wire import HEADER, Log, Transport, batches, unbatched
-from airmixml.errors import ProtocolError
-from airmixml.wording import reason, shown_name
+from airmixml.messages import ProtocolError, reason, shown_name
 
 PATIENCE_SECONDS: Final = 30.0
 _FIRST_WAIT_SECONDS: Final = 0.1

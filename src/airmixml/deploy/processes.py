@@ -20,7 +20,7 @@ import zmq
 from airmixml.deploy.air import Samples, as_bytes
 from airmixml.deploy.air_link import bind, connect
 from airmixml.deploy.endpoint import HOST, DeployError, Endpoint, read_file
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
 _PR_SET_PDEATHSIG: Final = 1

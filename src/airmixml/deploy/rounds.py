@@ -22,10 +22,10 @@ from airmixml.deploy.wire import (
     unpack_refusal,
 )
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, Name, announcement_of, delivery, reveal_of
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
 from airmixml.masks.recovery import Answer, RecoveryServer
 from airmixml.masks.rounds import Round, round_name
+from airmixml.messages import ProtocolError
 
 MOST_DEADLINES: Final = 8  # of one phase, after which a server gives up
 

@@ -17,9 +17,9 @@ from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.rounds import Attempt, AttemptOnAir, MaskedAttempt, Sum
 from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
 from airmixml.deploy.worker import Order, Transcripts
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair
+from airmixml.messages import ProtocolError
 from airmixml.workers.payloads import Broadcast
 
 _ACCUSERS: Final = 2  # workers that must name another before it is left out

@@ -21,7 +21,7 @@ from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.wire import AIR, Clock, Letter, Log, Message, Transport, Type, read_messages, run_over
 from airmixml.edge.learners import TrainedModel
 from airmixml.edge.received import Received, learn_from
-from airmixml.errors import ProtocolError
+from airmixml.messages import ProtocolError
 from airmixml.workers.payloads import Broadcast
 
 JOURNAL: Final = "journal"

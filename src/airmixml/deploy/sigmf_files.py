@@ -15,8 +15,8 @@ import numpy as np
 from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.rounds import Sum
-from airmixml.errors import DataError, ProtocolError
 from airmixml.files import read_regular, write_bytes, write_text, writing_to
+from airmixml.messages import DataError, ProtocolError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.version import __version__
 

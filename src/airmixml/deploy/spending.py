@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal, Record
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
+from airmixml.messages import ProtocolError
 
 BEGAN, SPENT = b"B", b"S"  # a worker began a round, or spent what a kind of frame costs
 _MEND: Final = "put it back, or set up another run with what is left of the budget"

@@ -14,8 +14,8 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed, signature
+from airmixml.messages import ProtocolError
 
 MAGIC: Final = b"AMX1"
 PREFIX: Final = b"airmixml-deploy/1\0"

@@ -31,10 +31,10 @@ from airmixml.deploy.wire import (
     unpack_list,
     unpack_parts,
 )
-from airmixml.errors import AirMixError, ProtocolError
 from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
 from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
+from airmixml.messages import AirMixError, ProtocolError
 from airmixml.workers.payloads import Broadcast
 from airmixml.workers.signal import Payload
 

@@ -14,7 +14,7 @@ from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import MOST_IN_BATCH, RUN_OVER, Clock, Log, Message, Transport, Type, read_messages
 from airmixml.deploy.worker import Device, Transcripts, Vector, vector_of
-from airmixml.errors import ProtocolError, hide_values
+from airmixml.messages import ProtocolError, hide_values
 
 _FIRST_HELLO_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 5.0

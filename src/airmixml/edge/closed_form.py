@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import torch
 
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.gaussian import bracket_root
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
-from airmixml.wording import shown
 from airmixml.workers import Signal
 from airmixml.workers.moments import unpack_symmetric
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import torch
 
 from airmixml.edge.closed_form import ReceivedMoments, Solution
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.score_links import ScoreLink

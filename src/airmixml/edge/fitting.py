@@ -23,7 +23,7 @@ from airmixml.edge.learners import (
     start_network,
 )
 from airmixml.edge.stack import NetworkStack, can_be_stacked
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Learner, Speed
 from airmixml.streams import Streams

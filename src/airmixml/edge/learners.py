@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from airmixml.arrays import ImageShape, in_words, is_series, physical_memory_bytes, planes
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
 from airmixml.data.labels import test_scores
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.messages import PluginError, ScenarioError, reason, shown
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 from airmixml.streams import Streams
-from airmixml.wording import reason, shown
 
 if TYPE_CHECKING:
     import torch

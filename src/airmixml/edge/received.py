@@ -18,7 +18,7 @@ from airmixml.edge.descents import Send, descend
 from airmixml.edge.fitting import train_model
 from airmixml.edge.learners import TrainedModel, build_model
 from airmixml.edge.training import collector_for, last_of, score_solved, solve_sums
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.rounds import as_gradient
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds

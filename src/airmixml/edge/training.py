@@ -24,8 +24,8 @@ from airmixml.edge.closed_form import (
 )
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.learners import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
-from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
+from airmixml.messages import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family

@@ -9,8 +9,7 @@ from functools import partial
 from os import cpu_count
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from airmixml.errors import AirMixError, ScenarioError
-from airmixml.wording import did_you_mean, shown
+from airmixml.messages import AirMixError, ScenarioError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from airmixml.engines.processes import Prepare

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from airmixml.errors import AirMixError
-from airmixml.wording import one_line, reason
+from airmixml.messages import AirMixError, one_line, reason
 
 Tell = Callable[[Any], None]
 """Told how far an item is, where anybody listens."""

@@ -18,15 +18,14 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
-from airmixml.errors import AirMixError, ScenarioError, hide_values
 from airmixml.estimator import spending
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
+from airmixml.messages import AirMixError, ScenarioError, hide_values, shown
 from airmixml.registry import naming_objects
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
 from airmixml.streams import Secret, Streams
-from airmixml.wording import shown
 from airmixml.workers import Population, RowEncoder, encode, keeps_pixels
 from airmixml.workers.encoder import scales_inputs, sends_inputs_unchanged
 from airmixml.workers.loading import class_code

@@ -10,8 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.arrays import Doubles
 from airmixml.data.labels import number_holders
-from airmixml.errors import BoundsWarning, DataError, ScenarioError
-from airmixml.wording import did_you_mean, shown
+from airmixml.messages import BoundsWarning, DataError, ScenarioError, did_you_mean, shown
 
 
 def declared_pair(name: str, given: Any, of_each: str, example: str, measured: str) -> tuple[list[float], list[float]]:

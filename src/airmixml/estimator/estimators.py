@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from airmixml.data import Bounded, Signs, declare_bounds
 from airmixml.data.labels import DeclaredClasses, look_measured
-from airmixml.errors import DataError, ScenarioError
 from airmixml.estimator.base import AirMixEstimator, documented
 from airmixml.estimator.checks import as_given, declared_pair, validated
-from airmixml.wording import shown
+from airmixml.messages import DataError, ScenarioError, shown
 
 
 @documented

@@ -16,13 +16,12 @@ from numpy.typing import ArrayLike
 
 from airmixml.budgets import LedgerFile, People
 from airmixml.data.labels import number_holders
-from airmixml.errors import PrivacyError, RepeatedFitWarning, ScenarioError
 from airmixml.estimator.checks import as_given
+from airmixml.messages import PrivacyError, RepeatedFitWarning, ScenarioError, shown
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.privacy.adversaries import Everyone, Server
 from airmixml.radio.privacy_target import is_one_gaussian
 from airmixml.scenario import Scenario
-from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.radio.transmission import Transmission

@@ -17,10 +17,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from airmixml.errors import AirMixError, ScenarioError
 from airmixml.explore.asked import choices, read_asked
+from airmixml.messages import AirMixError, ScenarioError, reason
 from airmixml.scenario import Scenario
-from airmixml.wording import reason
 
 if TYPE_CHECKING:
     from airmixml.explore.design import Jobs

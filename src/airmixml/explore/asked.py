@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, shown
 from airmixml.registries import DATASETS, ENCODERS
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
 from airmixml.scenario.rules import AUTO, Choice, Named
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
-from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
 _MOST_OVERRIDES: Final = 200

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from airmixml.arrays import using_threads
-from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked
+from airmixml.messages import AirMixError, against, duration, epsilon_words, joules
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan
@@ -30,7 +30,6 @@ from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import finite
-from airmixml.wording import against, duration, epsilon_words, joules
 from airmixml.workers.loading import check_signal_memory
 
 Part = dict[str, Any]

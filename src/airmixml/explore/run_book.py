@@ -21,16 +21,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.files import LOCK, corrupt_file, open_within, read_within, take_lock, write_text
+from airmixml.messages import AirMixError, RunFolderError, duration, joules, reason, shown
 from airmixml.reports.pages import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import finite, folder_stem
 from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
-from airmixml.wording import duration, joules, reason, shown
 
 NOTES: Final = ".explore"
 _MOST_AT_ONCE: Final = max(2, (os.cpu_count() or 2) // 2)

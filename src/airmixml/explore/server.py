@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import AirMixError
-from airmixml.wording import reason
+from airmixml.messages import AirMixError, reason
 
 if TYPE_CHECKING:
     import uvicorn

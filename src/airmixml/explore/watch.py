@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapters
 from airmixml.data import DataSet, known_dataset
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.radio.draws import MixtureBlock
 from airmixml.radio.transmission import Transmission, open_air

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
-from airmixml.errors import PluginError
+from airmixml.messages import PluginError
 from airmixml.streams import Streams
 
 if TYPE_CHECKING:

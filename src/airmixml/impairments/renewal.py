@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, db_to_ratio
-from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import MOST_FADINGS, renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.messages import ScenarioError
 from airmixml.scenario import Air, Scenario
 
 

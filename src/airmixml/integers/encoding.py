@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 
 LARGEST_BITS: Final = 62
 _FRACTION_BITS: Final = 32

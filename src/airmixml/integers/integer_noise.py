@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy.special import erfinv, i0e
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import PrivacyError
 from airmixml.integers.encoding import (
     FEWEST_STEPS,
     FINEST,
@@ -37,6 +36,7 @@ from airmixml.integers.encoding import (
     signed,
     skellam_tail,
 )
+from airmixml.messages import PrivacyError
 from airmixml.privacy.facts import SHARE_FOR_TAILS, log_cut, tilt
 from airmixml.privacy.gaussian import bracket_root, gaussian_mu, require
 

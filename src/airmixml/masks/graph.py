@@ -37,8 +37,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.messages import UNINFORMED
 from airmixml.streams import Streams
-from airmixml.wording import UNINFORMED
 
 _CHAPTER: Final = 0
 MOST_ROUNDS: Final = 4

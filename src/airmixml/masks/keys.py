@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import PluginError, ProtocolError
+from airmixml.messages import PluginError, ProtocolError
 
 try:
     from cryptography.exceptions import InvalidSignature, InvalidTag

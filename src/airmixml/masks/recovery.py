@@ -36,7 +36,6 @@ from typing import Any, Final, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.keys import (
     KEY_BYTES,
     PROTOCOL,
@@ -51,6 +50,7 @@ from airmixml.masks.keys import (
 )
 from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
+from airmixml.messages import ProtocolError
 
 PRIME: Final = (1 << 256) + 297
 SECRET_BYTES: Final = 32

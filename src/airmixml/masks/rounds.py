@@ -13,10 +13,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, identity_bytes, is_signed, pair_seed
 from airmixml.masks.rules import Rules
+from airmixml.messages import ProtocolError
 
 
 def round_name(run: bytes, slots: range, restarts: int = 0) -> bytes:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from airmixml.errors import ProtocolError
 from airmixml.masks.graph import (
     DEGREE_STEP,
     MaskGraph,
@@ -25,6 +24,7 @@ from airmixml.masks.graph import (
     suitable_degree,
     who_is_left,
 )
+from airmixml.messages import ProtocolError
 
 _STOPPED_ROUNDS: Final = 1e-3  # share of rounds in which chance may leave a worker with too few shares
 _LEAST_GAP: Final = 0.75  # of the planned gap that any graph must have; it falls short in fewer rounds than that

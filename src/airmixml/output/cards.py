@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from airmixml.errors import AirMixError
+from airmixml.messages import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, AirMixError, against, epsilon_text
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.toml import value_text
-from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text
 
 NOTHING: Final = "nothing is promised"
 # As docs/concepts.md has them.

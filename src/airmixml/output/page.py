@@ -9,9 +9,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final, TypeVar, assert_never
 
+from airmixml.messages import NO_GUARANTEE
 from airmixml.output.tables import Table, html_cell
 from airmixml.version import __version__
-from airmixml.wording import NO_GUARANTEE
 
 Rows = Sequence[tuple[str, str]]
 """Names and values, in order."""

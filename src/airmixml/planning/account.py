@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import watts_to_dbm
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, plural
 from airmixml.notebook import html_table
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
@@ -49,7 +49,6 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.registry import naming_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
-from airmixml.wording import epsilon_text, plural
 from airmixml.workers.population import planned_holding
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, saved
 from airmixml.output.page import Facts, Page, Part, section
 from airmixml.output.tables import Table
@@ -17,7 +18,6 @@ from airmixml.privacy import Adversary, facts
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.progress import Progress, silent
 from airmixml.registries import ACCOUNTANTS
-from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

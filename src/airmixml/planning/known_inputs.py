@@ -10,7 +10,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.data import KnownDataSet, known_dataset
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.progress import silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario, Workers

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
-from airmixml.errors import AirMixError, PrivacyError, ScenarioError
+from airmixml.messages import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.account import state_slots
 from airmixml.planning.known_inputs import InputMoments
 from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
+from airmixml.messages import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import ORANGE, finish_axis, new_figure, saved
 from airmixml.output.page import Cards, Code, Page, Part, Rows
@@ -19,7 +20,6 @@ from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
 from airmixml.storage.folders import METRICS, SCENARIO, Finish, claim_folder
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.messages import AirMixError, ScenarioError, joules
 from airmixml.notebook import html_facts
 from airmixml.planning.design_search import DesignSearch, TableDesign, error_of_mean
 from airmixml.planning.known_inputs import InputMoments
@@ -31,7 +31,6 @@ from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import RowPrivacy
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
-from airmixml.wording import joules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
-from airmixml.errors import AirMixError
 from airmixml.impairments.fading import silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import SEATS, some_gains
+from airmixml.messages import AirMixError
 from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.radio.air import expected_noise
 from airmixml.radio.centring import centre_privately

@@ -20,7 +20,7 @@ from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.planning.design_search import ImageTrial, NoisyDesign, TableDesign, Trial, TriedDesign, nearest_set
 from airmixml.planning.known_inputs import InputMoments, is_public
 from airmixml.progress import Progress, silent

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from airmixml.arrays import db_to_ratio
-from airmixml.errors import AirMixError
+from airmixml.messages import AirMixError
 from airmixml.privacy import Design, PrivacyStatement, Question, facts
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named

@@ -8,7 +8,7 @@ from typing import Final, Self, TypeVar
 
 from scipy.special import betainc
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy.facts import (
     Antennas,
     Drawn,

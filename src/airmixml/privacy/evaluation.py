@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from airmixml.arrays import db_to_ratio, watts_to_dbm
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Antennas, ImperfectAir, Rounding, Transmitters, WorkersNoise

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy.facts import Rounding
 from airmixml.registries import ACCOUNTANTS
 

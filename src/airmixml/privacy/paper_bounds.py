@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, log_ndtr
 
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError
 from airmixml.privacy.gaussian import Accountant, GaussianSlots, require
 
 # Rounding of a few steps must not carry a calibrated epsilon above its target.

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import PrivacyError
+from airmixml.messages import PrivacyError, epsilon_text, plural
 from airmixml.notebook import html_facts
 from airmixml.privacy.adversaries import DRAWN, Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
@@ -26,7 +26,6 @@ from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certif
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import GaussianSlots, gaussian_epsilon, gaussian_epsilons, gaussian_mu, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
-from airmixml.wording import epsilon_text, plural
 
 UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
 """What is said of the receiver against everyone, from whom only noise hides that workers bring."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.data import DataSet
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import worker_path_gain
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import worker_path_gain
+from airmixml.messages import ScenarioError
 from airmixml.radio.air import air_of
 from airmixml.radio.mixing import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.privacy_target import asked_received_watts

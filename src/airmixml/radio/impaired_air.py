@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts
-from airmixml.errors import PrivacyError
 from airmixml.impairments.fading import choose_antenna, draw_magnitude, fades, silent_share
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import (
@@ -37,6 +36,7 @@ from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.impairments.gains import SeatDraws, SeatGains, follows_worker
 from airmixml.impairments.hardware import expansion, removal_factor
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
+from airmixml.messages import PrivacyError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares

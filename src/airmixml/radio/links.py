@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
-from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors

@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import silent_share, weakest_gain
 from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, Honest, MaskGraph, connected_degree, draw_graph, who_is_left
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy.design import binomial_quantile
 from airmixml.radio.air import air_of
 from airmixml.scenario import Privacy, Scenario

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts, own_numbers, watts_to_dbm
-from airmixml.errors import PluginError, ScenarioError
 from airmixml.impairments.fading import weakest_gain
+from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
 from airmixml.scenario import Scenario
-from airmixml.wording import shown
 
 if TYPE_CHECKING:
     import torch

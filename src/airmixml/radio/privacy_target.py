@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, dbm_to_watts
-from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.fading import best_power_gain
+from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, shown
 from airmixml.privacy import Design, PrivacyStatement, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.adversaries import DRAWN
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -26,7 +26,6 @@ from airmixml.radio.mixing import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
-from airmixml.wording import epsilon_text, shown
 from airmixml.workers.population import held_by, row_name
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12

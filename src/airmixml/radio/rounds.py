@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from airmixml.arrays import as_tensor, using_threads
-from airmixml.errors import ScenarioError
 from airmixml.files import ResultStore
+from airmixml.messages import ScenarioError
 from airmixml.radio.draws import AirSetting, MixtureBlock, draw_slots, slots_of_rounds
 from airmixml.radio.tally import AirReport
 from airmixml.radio.transmission import Air, Round, Transmission, check_finite, sent_over

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, own_numbers
-from airmixml.errors import PluginError, ScenarioError
+from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
 

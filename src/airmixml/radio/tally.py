@@ -15,7 +15,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers, in_order, watts_to_dbm
 from airmixml.data import DataSet
-from airmixml.errors import PluginError, PrivacyError
+from airmixml.messages import PluginError, PrivacyError, shown
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
@@ -37,7 +37,6 @@ from airmixml.radio.system import adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.wording import shown
 from airmixml.workers import Population, place_workers
 
 _EXACT: Final = ("server", "gdp")

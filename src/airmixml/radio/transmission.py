@@ -11,7 +11,7 @@ import torch
 
 from airmixml.arrays import find_device, in_order, physical_memory_bytes, using_threads
 from airmixml.data import DataSet
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import (
     AirSetting,

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import ScenarioError
 from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
 from airmixml.masks.graph import Honest
+from airmixml.messages import ScenarioError, as_set
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
@@ -32,7 +32,6 @@ from airmixml.radio.masking import (
 )
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-from airmixml.wording import as_set
 
 if TYPE_CHECKING:
     import torch

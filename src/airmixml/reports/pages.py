@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
 from airmixml.files import Read, corrupt_file, read_regular, write_text, writing_to
+from airmixml.messages import NONE, AirMixError, RunFolderError, ScenarioError, against, duration, reason
 from airmixml.output.cards import FROM_FILE, asked_for, command_for, flat, shown_value
 from airmixml.output.figures import BLUE, figure_bytes, finish_axis, new_figure
 from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, section
@@ -23,7 +23,6 @@ from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import PROTECTION
 from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
-from airmixml.wording import NONE, against, duration, reason
 
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
 # What each picture shows; of the others the file's name is all that is known.

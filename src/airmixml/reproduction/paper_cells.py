@@ -12,11 +12,10 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, did_you_mean, power_of_ten
 from airmixml.scenario import Scenario
 from airmixml.sweeps import Energies, Trainings, cut_into_batches
 from airmixml.sweeps.batches import Batch, Kind
-from airmixml.wording import did_you_mean, power_of_ten
 
 TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")  #: What of the paper can be made again
 DATASETS: Final = ("iris", "mnist")

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from airmixml.messages import NOT_BY_QUICK
 from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED, Cell
 from airmixml.reproduction.verdicts import CellResult, Decision, Summary, decide, mean_interval
-from airmixml.wording import NOT_BY_QUICK
 
 CHANCE_PERCENT: Final = 15.0
 _Curve = tuple[str, str]  # its row and column

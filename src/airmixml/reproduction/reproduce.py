@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.files import writing_to
+from airmixml.messages import NOT_BY_QUICK, plural, quick_reproduction
 from airmixml.output.figures import (
     BLACK,
     BLUE,
@@ -46,7 +47,6 @@ from airmixml.reproduction.verdicts import (
 from airmixml.sweeps import run_sweep
 from airmixml.sweeps.sweep_page import SIMULATED_SEEDS
 from airmixml.version import __version__
-from airmixml.wording import NOT_BY_QUICK, plural, quick_reproduction
 
 Plain = dict[str, Any]
 TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from airmixml.messages import power_of_ten
 from airmixml.output.figures import new_figure, save_png_and_svg
 from airmixml.output.tables import Table
 from airmixml.radio.mixing import draw_ratios
@@ -20,7 +21,6 @@ from airmixml.reproduction.paper_cells import AS_PRINTED, Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 from airmixml.sweeps import SweepResult
-from airmixml.wording import power_of_ten
 
 Verdict = Literal["agrees", "trend agrees", "does not follow from the stated settings", "undecided", ""]
 VERDICTS_IN_WORDS: Final = """\

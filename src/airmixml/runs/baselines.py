@@ -17,10 +17,10 @@ from airmixml.data import DataSet, LabelCode
 from airmixml.data.labels import OneHot
 from airmixml.edge import Learned
 from airmixml.edge.closed_form import ReceivedMoments, solve
+from airmixml.messages import plural
 from airmixml.registries import LEARNERS
 from airmixml.runs.results import MOST_CLASSES_LISTED, Baselines
 from airmixml.scenario import Learner
-from airmixml.wording import plural
 
 _MULTIPLICATIONS: Final = 3.2e10  # about half a second; of larger tables every second row is used, or every third, ...
 _ENOUGH_ROWS: Final = 20  # for each input: least squares then need no help

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.arrays import Doubles
 from airmixml.data import Bounded
-from airmixml.errors import RunFolderError
+from airmixml.messages import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
 from airmixml.workers import RowEncoder
 

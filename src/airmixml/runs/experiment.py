@@ -20,8 +20,8 @@ import torch
 from airmixml.arrays import find_device
 from airmixml.data import DataSet, warn_of_clipping
 from airmixml.edge import Learned, learn
-from airmixml.errors import LeftoverWarning, ScenarioError, hides_values
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
+from airmixml.messages import LeftoverWarning, ScenarioError, hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target

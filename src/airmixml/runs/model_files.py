@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.errors import AirMixError, RunFolderError
 from airmixml.files import ResultStore, from_plain, write_text
+from airmixml.messages import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS
 from airmixml.registry import add_given
 from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, SeedsResult, load_result

@@ -19,12 +19,11 @@ from airmixml.arrays import Doubles, Singles
 from airmixml.data import Bounded, RowFormat
 from airmixml.data.dataset import as_stored
 from airmixml.edge import predicted
-from airmixml.errors import PluginError, RunFolderError
 from airmixml.files import write_bytes, writing_to
+from airmixml.messages import PluginError, RunFolderError, reason
 from airmixml.runs.classifier import RunModel, load_model
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.wording import reason
 from airmixml.workers.encoder import GraphPart, encoder_of
 from airmixml.workers.encoders.onnx_file import import_onnx
 from airmixml.workers.encoding import ROUNDING_MARGIN, RowEncoder, public_means

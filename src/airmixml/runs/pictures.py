@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import is_series
+from airmixml.messages import epsilon_text
 from airmixml.output.figures import (
     BLUE,
     GREEN,
@@ -27,7 +28,6 @@ from airmixml.output.figures import (
 )
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.runs.baselines import right_and_guessed
-from airmixml.wording import epsilon_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

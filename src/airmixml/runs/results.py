@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.errors import RunFolderError
 from airmixml.files import Read, corrupt_file, from_plain, read_regular, to_plain
+from airmixml.messages import RunFolderError, duration, plural
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.mixing import TransmitPower
@@ -19,7 +19,6 @@ from airmixml.scenario import keys_in_force
 from airmixml.scenario.scenario import PROTECTION
 from airmixml.storage.folders import METRICS, PARTIAL
 from airmixml.version import __version__
-from airmixml.wording import duration, plural
 from airmixml.workers import WorkerCost, worker_cost
 
 if TYPE_CHECKING:

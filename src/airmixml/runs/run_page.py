@@ -4,14 +4,7 @@ import math
 from typing import Any, Final
 
 from airmixml.files import from_plain
-from airmixml.output.cards import NOTHING, cards_of, seeds_option
-from airmixml.output.page import Cards, Folded, Page, Rows
-from airmixml.output.tables import Marked, Table
-from airmixml.privacy import PrivacyStatement
-from airmixml.radio.links import link_rows
-from airmixml.scenario import Scenario, air_in_words
-from airmixml.scenario.scenario import PROTECTION
-from airmixml.wording import (
+from airmixml.messages import (
     NO_PROTECTION_ABOVE_EPSILON,
     UNINFORMED,
     UNSTATED,
@@ -26,6 +19,13 @@ from airmixml.wording import (
     simulated,
     unstated,
 )
+from airmixml.output.cards import NOTHING, cards_of, seeds_option
+from airmixml.output.page import Cards, Folded, Page, Rows
+from airmixml.output.tables import Marked, Table
+from airmixml.privacy import PrivacyStatement
+from airmixml.radio.links import link_rows
+from airmixml.scenario import Scenario, air_in_words
+from airmixml.scenario.scenario import PROTECTION
 from airmixml.workers import sends_inputs_unchanged
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 

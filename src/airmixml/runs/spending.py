@@ -16,7 +16,7 @@ import numpy as np
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.facts import COMPOSED_SHARE

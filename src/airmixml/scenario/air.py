@@ -14,10 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, did_you_mean, shown
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario.rules import DBM, SHARE, Choice, Items, Named, Real, Table, Whole
-from airmixml.wording import did_you_mean, shown
 
 SYMBOLS_PER_SECOND: Final = 794_000.0
 """The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols."""

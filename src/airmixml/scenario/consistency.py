@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, as_set, shown
 from airmixml.registries import LEARNERS, NOISES
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
-from airmixml.wording import as_set, shown
 
 _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, plural, shown, shown_name
 from airmixml.scenario.rules import Items
 from airmixml.scenario.scenario import Scenario
 from airmixml.scenario.toml import TOP_LEVEL, all_keys, parse_assignments, rule_of, unknown_key
-from airmixml.wording import plural, shown, shown_name
 
 _EXAMPLE: Final = "privacy.epsilon=0.5,1,5"
 _MOST_RUNS: Final = 100_000

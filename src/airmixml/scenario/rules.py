@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError, UnknownObjectError
+from airmixml.messages import ScenarioError, UnknownObjectError, did_you_mean, shown
 from airmixml.registries import REGISTRIES
 from airmixml.registry import NOT_HERE, Registry
-from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"
 """What a key says that leaves its choice to the rest of the scenario."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
-from airmixml.errors import AirMixError, ScenarioError
 from airmixml.files import to_plain
+from airmixml.messages import AirMixError, ScenarioError, shown, slots_text
 from airmixml.progress import Progress, silent
 from airmixml.registries import ENCODERS
 from airmixml.scenario import toml
@@ -21,7 +21,6 @@ from airmixml.scenario.rules import Text, Whole, check_fields
 from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.version import __version__
-from airmixml.wording import shown, slots_text
 
 if TYPE_CHECKING:
     from airmixml.streams import Secret  # which needs NumPy

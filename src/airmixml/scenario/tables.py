@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml import registries
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, shown
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, DBM, SHARE, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole
-from airmixml.wording import shown
 
 SEPARATED = (".csv", ".tsv")
 OWN_FILES = (*SEPARATED, ".npz")

@@ -11,12 +11,11 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError
 from airmixml.files import read_regular
+from airmixml.messages import ScenarioError, did_you_mean, shown, shown_name
 from airmixml.scenario.air import Air, named_air
 from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, SEPARATED, TABLES
-from airmixml.wording import did_you_mean, shown, shown_name
 
 BOUNDS = "bounds"
 _PAIR = Items(rule=Real(), least=2, most=2)

@@ -24,7 +24,6 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from filelock import BaseFileLock
 
-from airmixml.errors import RunFolderError
 from airmixml.files import (
     LOCK,
     drop_lock,
@@ -36,6 +35,7 @@ from airmixml.files import (
     write_text,
     writing_to,
 )
+from airmixml.messages import RunFolderError
 from airmixml.scenario.scenario import PROTECTION
 
 RUNS_FOLDER: Final = Path("runs")

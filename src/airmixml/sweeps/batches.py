@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airmixml.arrays import find_device, physical_memory_bytes
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.engines.processes import Tell
-from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
+from airmixml.messages import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import DataSet
 from airmixml.engines.processes import Tell
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.messages import AirMixError, ScenarioError, did_you_mean, one_line, shown
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Kind, Outcome, Part, Place, dimensions, may_be_mended, silent_share
-from airmixml.wording import did_you_mean, one_line, shown
 from airmixml.workers import load_dataset
 
 if TYPE_CHECKING:

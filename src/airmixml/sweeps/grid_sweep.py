@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
 from airmixml.engines.processes import Lost, Tell
-from airmixml.errors import AirMixError, ScenarioError
 from airmixml.files import ResultStore, locked, remove_temporaries
+from airmixml.messages import AirMixError, ScenarioError, did_you_mean, one_line, shown_name
 from airmixml.progress import Progress, silent
 from airmixml.registry import naming_objects
 from airmixml.scenario import Scenario, Workers
@@ -38,7 +38,6 @@ from airmixml.sweeps.batches import (
 )
 from airmixml.sweeps.cells import kind_of
 from airmixml.sweeps.sweep_page import Swept, SweptRow, write_sweep
-from airmixml.wording import did_you_mean, one_line, shown_name
 from airmixml.workers import settle
 
 if TYPE_CHECKING:

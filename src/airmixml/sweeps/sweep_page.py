@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.files import writing_to
+from airmixml.messages import NONE, plural, sentence
 from airmixml.output.cards import seeds_option, values_option
 from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.page import Page
@@ -26,7 +27,6 @@ from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.grid import Grid, Point
 from airmixml.scenario.toml import finite, value_text
 from airmixml.sweeps.cells import Metric
-from airmixml.wording import NONE, plural, sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

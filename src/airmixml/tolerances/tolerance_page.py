@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.messages import NONE, plural, sentence, simulated
 from airmixml.output.figures import (
     BLACK,
     BLUE,
@@ -23,7 +24,6 @@ from airmixml.output.page import Folded, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.sweeps.sweep_page import BARE, write_study
-from airmixml.wording import NONE, plural, sentence, simulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.engines import Engine
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.messages import AirMixError, ScenarioError, did_you_mean, one_line, shown_name
 from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
@@ -27,7 +27,6 @@ from airmixml.storage.folders import study_folder, study_path
 from airmixml.sweeps.batches import Outcome, cut_into_batches
 from airmixml.sweeps.cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS, run_sweep
-from airmixml.wording import did_you_mean, one_line, shown_name
 
 NOT_ALONE: Final = {
     "resync_seconds": "does nothing by itself: how often phases are put right, which the base air says (--set)",

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from airmixml.arrays import ImageShape, Singles, in_order, in_words, is_series
 from airmixml.data import RowFormat, scale_to_unit
 from airmixml.data.embedded import are_public, public_images
-from airmixml.errors import PluginError, ScenarioError, private
+from airmixml.messages import PluginError, ScenarioError, private, shown
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
-from airmixml.wording import shown
 from airmixml.workers.encoder import Encoder, encoder_of
 
 _TRIED_ROWS: Final = 8

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Grid, Moments, Products
 from airmixml.workers.payloads import Broadcast

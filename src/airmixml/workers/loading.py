@@ -10,14 +10,13 @@ from numpy.random import Generator
 from airmixml.arrays import ImageShape, Integers, declared_shape, per_input, physical_memory_bytes
 from airmixml.data.dataset import TARGET_KEYS, DataSet, RawData, RowFormat, declare_bounds, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, LabelCode, Signs
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError, did_you_mean, shown
 from airmixml.progress import Progress, silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import OWN_FILES
 from airmixml.streams import Streams
-from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoder import FLOAT_BYTES, encoder_of, scales_inputs
 from airmixml.workers.encoding import RowEncoder, encode, encoded_dim, keeps_pixels
 from airmixml.workers.signal import Signal

@@ -15,11 +15,10 @@ from numpy.random import Generator
 from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
-from airmixml.errors import DataError, ScenarioError
+from airmixml.messages import DataError, ScenarioError, plural, shown
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.wording import plural, shown
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
 from airmixml.workers.signal import Holdings

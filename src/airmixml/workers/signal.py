@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
-from airmixml.errors import ScenarioError
+from airmixml.messages import ScenarioError
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.air import SYMBOLS_PER_SECOND

@@ -13,10 +13,9 @@ from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Singles
 from airmixml.data import known_dataset
-from airmixml.errors import PluginError, ScenarioError
 from airmixml.files import open_regular
+from airmixml.messages import PluginError, ScenarioError, reason
 from airmixml.scenario import Workers
-from airmixml.wording import reason
 from airmixml.workers.encoder import Encoder, FeatureCost
 
 _ROWS_AT_ONCE: Final = 256

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from airmixml.arrays import ImageShape, Singles
+from airmixml.messages import reason
 from airmixml.scenario import Workers
-from airmixml.wording import reason
 from airmixml.workers.encoder import FeatureCost, GraphPart
 from airmixml.workers.encoders.onnx_file import Network, NetworkEncoder, Shape, input_shapes
 
