@@ -99,7 +99,8 @@ class MqttTransport:
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""
         self.flush()
-        self._check()
+        if self._fatal or (not self._ready.is_set() and time.monotonic() - self._lost > self._patience):
+            raise self._away()
         with self._changed:
             self._changed.wait_for(lambda: self._arrived, max(timeout, 0.0))
             arrived, self._arrived = self._arrived, []
@@ -121,10 +122,6 @@ class MqttTransport:
         for topic, messages in waiting.items():
             for batch in batches(messages):
                 self._last = self._client.publish(f"{self._run}/{topic}", batch, qos=1)
-
-    def _check(self) -> None:
-        if self._fatal or (not self._ready.is_set() and time.monotonic() - self._lost > self._patience):
-            raise self._away()
 
     def _away(self) -> DeployError:
         if self._fatal:
