@@ -3,7 +3,6 @@
 One worker is killed in the middle of a round and started again, and an old order is sent to it again.
 """
 
-import io
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,7 @@ from airmixml.deploy.endpoint import (
 from airmixml.deploy.mqtt import tls_context
 from airmixml.deploy.processes import Broker, end_child, last_line, start_child
 from airmixml.deploy.wire import RUN_OVER, Message, Type, batched, unbatched, unpack_refusal, unpacked
-from airmixml.files import write_bytes
+from airmixml.files import write_arrays
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, RED, finish_axis, new_figure, save_figure
 from airmixml.progress import silent
 from airmixml.scenario import Scenario
@@ -213,13 +212,8 @@ def deal_rows(
         rows = pool[np.concatenate([held[number] for number in server.numbers(name)])]
         labels = raw.labels[rows]
         classes = np.issubdtype(labels.dtype, np.integer)
-        content = io.BytesIO()
-        np.savez_compressed(
-            content,
-            inputs=raw.inputs[rows],
-            labels=np.array([raw.class_names[each] for each in labels]) if classes else labels.reshape(-1),
-        )
-        write_bytes(find_folder(folder, name) / ROWS, content.getvalue())
+        told = np.array([raw.class_names[each] for each in labels]) if classes else labels.reshape(-1)
+        write_arrays(find_folder(folder, name) / ROWS, {"inputs": raw.inputs[rows], "labels": told})
     return [len(each) for each in held]
 
 
