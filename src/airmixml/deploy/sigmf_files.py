@@ -7,12 +7,11 @@ JSON what they are. Each slot is one annotation that names the workers in its su
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from airmixml.deploy.air import AnalogKind, SumOnAir, as_samples
+from airmixml.deploy.air import AnalogKind, SumOnAir, as_bytes, as_samples
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.rounds import Sum
 from airmixml.files import read_regular, write_bytes, write_text, writing_to
@@ -35,9 +34,8 @@ def paths_of(name: Path) -> tuple[Path, Path]:
 def write_recording(name: Path, sums: Sequence[SumOnAir], description: str) -> tuple[Path, Path]:
     """Write both files and return their places; the metadata last, with a digest of the samples."""
     data_path, meta_path = paths_of(name)
-    parts = [each.samples.astype("<c8") for each in sums]
-    content = np.concatenate([np.zeros(0, dtype="<c8"), *parts]).tobytes()
-    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    content = b"".join(as_bytes(each.samples) for each in sums)
+    starts = accumulate((len(each.samples) for each in sums), initial=0)
     meta = {
         "global": {
             "core:datatype": _DATATYPE,
