@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,14 +10,11 @@ from typer import Exit, Option
 from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import make_or_find, show_made
+from airmixml.cli.terminal import make_or_find, seconds_of, show_made
 from airmixml.messages import ScenarioError, did_you_mean, shown
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, Speed
 from airmixml.storage.folders import SCENARIO
-
-_CHECKPOINT_SECONDS = 5.0
-_CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 
 def run_command(
@@ -56,7 +52,7 @@ def run_command(
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
-    where |= {"ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
+    where |= {"ledger": ledger, "checkpoint_seconds": max(0.0, seconds_of("AIRMIX_CHECKPOINT_SECONDS", 5.0))}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     from airmixml.runs.run_page import run_page
 
@@ -64,14 +60,6 @@ def run_command(
     folder = Path(metrics["run_dir"])
     page = run_page(metrics, Scenario.load(folder / SCENARIO))  # with what the run settled
     show_made(as_json, metrics, page, folder, picture="figures/*.png")
-
-
-def _checkpoint_seconds() -> float:
-    """Return the time between checkpoints; the environment variable AIRMIX_CHECKPOINT_SECONDS sets another one."""
-    try:
-        return max(0.0, float(os.environ[_CHECKPOINT_VARIABLE]))
-    except (KeyError, ValueError):
-        return _CHECKPOINT_SECONDS
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {

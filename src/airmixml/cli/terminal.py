@@ -36,8 +36,6 @@ console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
 _ON_SCREEN: Final = (str, Facts, Table)
 _MOST_FAILURES: Final = 5
-_SECONDS_BETWEEN_LINES: Final = 30.0
-_VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -94,16 +92,21 @@ def command_seconds() -> float:
     return time.monotonic() - STARTED
 
 
+def seconds_of(variable: str, otherwise: float) -> float:
+    """Return the seconds that an environment variable sets, or others where it sets none."""
+    try:
+        return float(os.environ.get(variable, otherwise))
+    except ValueError:
+        return otherwise
+
+
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
     """Return a Progress callable that writes a line to stderr at most every half minute, the first after one.
 
     The environment variable AIRMIX_PROGRESS_SECONDS sets another time; 0 asks for no lines.
     """
     started = said = clock()
-    try:
-        between = float(os.environ.get(_VARIABLE, _SECONDS_BETWEEN_LINES)) or math.inf
-    except ValueError:
-        between = _SECONDS_BETWEEN_LINES
+    between = seconds_of("AIRMIX_PROGRESS_SECONDS", 30.0) or math.inf
 
     def report(stage: str, done: int, total: int) -> None:
         nonlocal said
@@ -187,13 +190,10 @@ def show_made(
 ) -> None:
     """Print what a command made, and where its ``file``, its report and its ``picture`` are, which may be a pattern."""
     report = report_in(folder)
-    show(as_json, {**plain, **report}, page)
-    if not as_json:
-        drawn = sorted(map(str, folder.glob(picture)))
-        seen = f", picture in {drawn[0]}" if drawn else ""
-        print_line(f"{duration(command_seconds())}{note}; everything in {folder / file}{seen}")
-        for line in report_lines(report):
-            print_line(line)
+    drawn = sorted(map(str, folder.glob(picture)))
+    seen = f", picture in {drawn[0]}" if drawn else ""
+    where = f"{duration(command_seconds())}{note}; everything in {folder / file}{seen}"
+    show(as_json, {**plain, **report}, page, where, *report_lines(report))
 
 
 def show_study(
