@@ -76,6 +76,7 @@ def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None
     signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
     workers, ratios = draws.scheduled_workers[slot], draws.ratios[slot]
     sending = np.flatnonzero(ratios > 0.0)
+    few = sending[:_MOST_PLACES]
     shown = sending[np.argsort(-ratios[sending], kind="stable")][:_MOST_SENDERS]
     samples = population.sample_index[workers]
     held = population.holdings is None
@@ -103,7 +104,10 @@ def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None
             "side_metres": scenario.workers.side_metres,
             "places": places[:_MOST_PLACES].round(1).tolist(),
             "workers": scenario.workers.count,
-            "scheduled": _seats(block, places, slot, sending),
+            "scheduled": [  # for the map; of very many the first
+                {"worker": int(worker), "place": places[worker].round(1).tolist(), "ratio": float(ratio)}
+                for worker, ratio in zip(workers[few], ratios[few], strict=True)
+            ],
             "sending": len(sending),
             "senders": senders,
             "sends": scenario.workers.sends,
@@ -131,17 +135,6 @@ def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None
         }
     )
     return plain
-
-
-def _seats(block: MixtureBlock, places: Doubles, slot: int, sending: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Return place and share of those who send, for the map; of very many the first."""
-    draws = block.draws
-    few = sending[:_MOST_PLACES]
-    workers = draws.scheduled_workers[slot][few]
-    return [
-        {"worker": int(worker), "place": places[worker].round(1).tolist(), "ratio": float(ratio)}
-        for worker, ratio in zip(workers, draws.ratios[slot][few], strict=True)
-    ]
 
 
 def _label(dataset: DataSet, sample: int) -> str:
