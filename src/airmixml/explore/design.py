@@ -283,30 +283,25 @@ _SECONDS_BETWEEN_REPORTS: Final = 0.3
 
 
 def compute(text: str, answers: Connection) -> None:
-    """Send all heavy parts of a scenario (TOML) through the pipe, then close it; the process does nothing else."""
+    """Send through the pipe what the light parts of a scenario (TOML) left out, and how far a long one is.
+
+    Then close it; the process does nothing else.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     if hasattr(os, "nice"):
         os.nice(_NICENESS)  # what answers at once comes first
-    scenario = Scenario.from_toml(text)
-    with answers, suppress(BrokenPipeError):  # nobody waits any more
-        for part in heavy_parts(scenario, answers.send):
-            answers.send(part)
-
-
-def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[Part]:
-    """Yield what the light parts left out; ``report`` is told how far a long one is."""
-
-    said = 0.0
+    scenario, said = Scenario.from_toml(text), 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
         nonlocal said
         if time.monotonic() - said < _SECONDS_BETWEEN_REPORTS:
             return
         said = time.monotonic()
-        report({"part": "progress", "stage": stage, "done": done, "total": total})
+        answers.send({"part": "progress", "stage": stage, "done": done, "total": total})
 
-    if not is_light(scenario):
-        yield from light_parts(scenario)
     slow = tuple(name for name in ACCOUNTANTS.names if name not in LIGHT_ACCOUNTANTS)
-    yield told(lambda: account_part(scenario, slow)[0])
-    yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
+    with answers, suppress(BrokenPipeError):  # nobody waits any more
+        for part in () if is_light(scenario) else light_parts(scenario):
+            answers.send(part)
+        answers.send(told(lambda: account_part(scenario, slow)[0]))
+        answers.send(told(lambda: plan_part(scenario, alternatives=True, progress=progress)))
