@@ -90,8 +90,10 @@ def answer() -> int:
     # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
     usage_error: type[Exception] = BadParameter.__bases__[0]
     try:
-        if not _has_directory():
-            raise AirMixError("the current directory was removed; change to another one")
+        try:
+            os.getcwd()  # libraries look for their parts from it, and end the process where it is not there
+        except OSError:
+            raise AirMixError("the current directory was removed; change to another one") from None
         with naming_objects():
             code = app(prog_name="airmix", standalone_mode=False)
         sys.stdout.flush()
@@ -128,14 +130,6 @@ def _lacking(problem: Exception) -> str:
     if missing in _EXTRAS:
         return f"{command} needs the package {missing}; pip install 'airmixml[{_EXTRAS[missing]}]'"
     return _NO_MEMORY if is_out_of_memory(problem) else ""
-
-
-def _has_directory() -> bool:
-    """Whether the working folder is there: libraries look for their parts from it, and end the process without."""
-    try:
-        return bool(os.getcwd())
-    except OSError:
-        return False
 
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:

@@ -201,13 +201,13 @@ class Chosen:
     ) -> "Scenario":
         """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
         scenario = self.read(seed)
-        if not (may_read or scenario.is_settled):
+        if scenario.is_settled:
+            return scenario
+        if not may_read:
             raise ScenarioError(
                 "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set "
                 "workers.count=N"
             )
-        if scenario.is_settled:
-            return scenario
         from airmixml.workers import settle  # here: it needs NumPy
 
         return settle(scenario, data_dir=data_dir, test_rows=test_rows)
