@@ -41,31 +41,39 @@ class EndpointOptions:
     show_values: options.ShowValues = False
 
 
-def set_up(
-    scenario: Scenario,
-    out: Path,
-    data_dir: Path | None,
-    *,
-    workers: int,
-    gateways: int = 0,
-    port: int = 0,
-    enrolled: Path | None = None,
-    epsilon: float = 0.0,
-    spare: int = 0,
-) -> "tuple[Scenario, DataSet, Endpoint]":
+@dataclass(frozen=True)
+class Parts:
+    """The options that say which parts a deployment has, and what their budgets cover."""
+
+    workers: Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)] = 0
+    gateways: Annotated[
+        int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")
+    ] = 0
+    spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0
+    epsilon: Annotated[
+        float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
+    ] = 0.0
+    enrolled: Annotated[
+        Path | None,
+        Option(help="Folder of public keys NAME.pub that devices made (`airmix deploy key`).", show_default=False),
+    ] = None
+    port: Annotated[int, Option(help="Port of the broker on this machine (0: a free one).")] = 0
+
+
+def set_up(scenario: Scenario, out: Path, data_dir: Path | None, parts: Parts) -> "tuple[Scenario, DataSet, Endpoint]":
     """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
     from airmixml.deploy.compiling import data_of, make_contract, planned_for
     from airmixml.deploy.credentials import check_gateways, check_new, create_deployment, free_ports
 
-    check_new(out, workers, gateways)
-    planned = planned_for(scenario, workers)
-    check_gateways(workers, gateways, planned.privacy.colluders)
+    counts = parts.workers, parts.gateways
+    check_new(out, *counts)
+    planned = planned_for(scenario, parts.workers)
+    check_gateways(*counts, planned.privacy.colluders)
     dataset = data_of(planned, data_dir)
     raise_when_interrupted()
-    agreed = partial(make_contract, planned, dataset, epsilon=epsilon, spare=spare)
-    port = port or free_ports(1)[0]
-    server = create_deployment(out, agreed, workers=workers, gateways=gateways, port=port, enrolled=enrolled)
-    if gateways and not planned.privacy.colluders:
+    agreed = partial(make_contract, planned, dataset, epsilon=parts.epsilon, spare=parts.spare)
+    server = create_deployment(out, agreed, *counts, port=parts.port or free_ports(1)[0], enrolled=parts.enrolled)
+    if parts.gateways and not planned.privacy.colluders:
         print_error_line(
             "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
             "other"
@@ -109,7 +117,7 @@ def up_command(
     folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
     if out is None and folder != first:
         print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
-    planned, dataset, server = set_up(scenario, folder, data_dir, workers=workers)
+    planned, dataset, server = set_up(scenario, folder, data_dir, Parts(workers=workers))
 
     def say(seconds: float, line: str) -> None:
         if SENDS not in line:
@@ -153,20 +161,9 @@ def up_command(
 @options.with_groups
 def init_command(
     chosen: options.Chosen,
+    *,
     out: Annotated[Path, Option(help="Folder to create.")] = Path(FOLDER),
-    workers: Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)] = 0,
-    gateways: Annotated[
-        int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")
-    ] = 0,
-    spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
-    epsilon: Annotated[
-        float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
-    ] = 0.0,
-    enrolled: Annotated[
-        Path | None,
-        Option(help="Folder of public keys NAME.pub that devices made (`airmix deploy key`).", show_default=False),
-    ] = None,
-    port: Annotated[int, Option(help="Port of the broker on this machine (0: a free one).")] = 0,
+    parts: Parts,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -178,22 +175,12 @@ def init_command(
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     scenario = chosen.settled(data_dir=data_dir)
-    *_, server = set_up(
-        scenario,
-        out,
-        data_dir,
-        workers=workers or scenario.workers.count,
-        gateways=gateways,
-        port=port,
-        enrolled=enrolled,
-        epsilon=epsilon,
-        spare=spare,
-    )
-    kind = "gateway" if gateways else "worker"
-    behind = f" behind {gateways} gateways" if gateways else ""
+    *_, server = set_up(scenario, out, data_dir, replace(parts, workers=parts.workers or scenario.workers.count))
+    kind = "gateway" if server.gateways else "worker"
+    behind = f" behind {server.gateways} gateways" if server.gateways else ""
     show(
         as_json,
-        {"folder": str(out), "workers": server.workers, "gateways": gateways, "port": server.port},
+        {"folder": str(out), "workers": server.workers, "gateways": server.gateways, "port": server.port},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
         *([f"  airmix air {out}"] if server.frames else []),

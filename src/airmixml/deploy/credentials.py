@@ -231,10 +231,10 @@ def held_keys(folder: Path) -> int:
 def create_deployment(
     folder: Path,
     make_contract: MakeContract,
-    *,
     workers: int,
-    port: int,
     gateways: int = 0,
+    *,
+    port: int,
     enrolled: Path | None = None,
 ) -> Endpoint:
     """Write all folders of a deployment, all or none, and return the server's endpoint.
