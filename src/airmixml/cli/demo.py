@@ -97,7 +97,6 @@ def _percent(accuracies: list[float]) -> str:
 
 
 def _table(sides: Sequence[_Side]) -> Table:
-    """Return both experiments side by side."""
     paper, privacy = sides[0].scenario, sides[0].scenario.privacy
     target = f"target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} ({privacy.adjacency})"
     title = f"Iris, {paper.workers.count:,} simulated workers, {target}"

@@ -227,7 +227,6 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Write what is buffered, or lose it."""
         try:
             self._stream.flush()
         except OSError:

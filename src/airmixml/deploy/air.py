@@ -52,12 +52,10 @@ class Opening(NamedTuple):
     workers: tuple[int, ...]
 
     def packed(self) -> bytes:
-        """Return the body of the message."""
         return _OPENING.pack(self.samples, self.waits) + pack_names(self.workers)
 
     @classmethod
     def of(cls, body: bytes) -> "Opening":
-        """Return the opening of a body; refuse one that is none."""
         reader = Reader(body)
         (samples, waits), workers = reader.numbers(_OPENING), tuple(reader.entries(0))
         reader.end()
@@ -77,12 +75,10 @@ class SumOnAir(NamedTuple):
     proofs: tuple[bytes, ...] = ()  # of each: the digest of its samples, and its signature under that
 
     def packed(self) -> bytes:
-        """Return the body of the message."""
         return pack_list(dict(zip(self.present, self.proofs, strict=True))) + as_bytes(self.samples)
 
     @classmethod
     def of(cls, body: bytes) -> "SumOnAir":
-        """Return the sum of a body; refuse what is none."""
         reader = Reader(body)
         proofs = reader.entries(_PROOF_BYTES)
         return cls(tuple(proofs), as_samples(reader.take(reader.left)), tuple(proofs.values()))
@@ -183,6 +179,5 @@ class AnalogKind:
         return frame_messages(as_bytes(self.samples(vector, by.seed, by.slot)), by.say)
 
     def check(self, body: bytes) -> None:
-        """Refuse what is no digest."""
         if len(body) != sha256().digest_size:
             raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")

@@ -76,7 +76,6 @@ class Contract:
 
     @classmethod
     def from_json(cls, content: bytes, source: str = "contract") -> Self:
-        """Return the contract of a file; refuse what is none."""
         try:
             plain = json.loads(content)
             if plain.pop("protocol") != PROTOCOL:
@@ -97,7 +96,6 @@ class Contract:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file."""
         return cls.from_json(read_regular(path), str(path))
 
     @cached_property
@@ -142,7 +140,6 @@ class Contract:
 
     @cached_property
     def plan(self) -> "Scenario":
-        """The scenario."""
         from airmixml.scenario import Scenario
 
         return Scenario.from_toml(self.scenario, source="contract: scenario")

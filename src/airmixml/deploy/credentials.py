@@ -103,7 +103,6 @@ class Authority:
 
     @staticmethod
     def read(folder: Path) -> "Authority":
-        """Return that of a deployment's folder."""
         key = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return Authority(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))

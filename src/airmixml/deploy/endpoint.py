@@ -65,7 +65,6 @@ class Endpoint:
 
     @property
     def worker_names(self) -> list[str]:
-        """Names of the workers, in order."""
         return _numbered("worker", self.workers)
 
     @cached_property
@@ -92,7 +91,6 @@ class Endpoint:
         return {name: place for place, name in enumerate(self.names)}
 
     def write(self, folder: Path) -> None:
-        """Write its file."""
         (folder / DESCRIPTION).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
 
     @staticmethod

@@ -93,7 +93,6 @@ class FrameKind(IntegerCode):
 
     @property
     def frame_bytes(self) -> int:
-        """How long a packed frame is."""
         return self.numbers * word_bytes(self.bits)
 
     def packed(self, residues: Residues) -> bytes:

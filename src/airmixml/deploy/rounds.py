@@ -90,7 +90,6 @@ class Attempt:
         return self.silent
 
     def is_mine(self, message: Message) -> bool:
-        """Whether a message is of this attempt."""
         return (message.round, message.attempt) == (self.number, self.attempt)
 
     def check(self, message: Message) -> None:
@@ -143,7 +142,6 @@ class Attempt:
         """An air was started; where it has a part in the round, it has no frame of it."""
 
     def start(self, order: bytes) -> None:
-        """Give the order."""
         self.order = sha256(order).digest()
         self.ask(self.phase, self.expected, self.letter(Type.ORDER, order))
 

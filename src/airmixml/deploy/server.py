@@ -189,13 +189,11 @@ class Server:
         self._next(now.number + 1)
 
     def end(self, why: str) -> None:
-        """End the run."""
         self.failure = why
         self.note(why)
         self._now = None
 
     def _next(self, number: int) -> None:
-        """Begin the next round, if there is one."""
         if not self._left:
             self._now = None
         elif number >= self.contract.most_rounds:
@@ -214,7 +212,6 @@ class Server:
             self._order(self._now)
 
     def _order(self, now: Attempt) -> None:
-        """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
         body = Order(now.place, min(self.contract.plan.link.power_dbm, self.contract.power_dbm), told).packed()
         self._keep([(ORDERED, body)])

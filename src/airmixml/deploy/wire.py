@@ -83,7 +83,6 @@ class Message:
         return header + self.body
 
     def packed(self) -> bytes:
-        """Return the bytes that are sent."""
         return self.statement + self.signed
 
     def signed_with(self, signing_key: bytes) -> "Message":
@@ -148,18 +147,15 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read yet."""
         return len(self._body) - self._place
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes."""
         if count > self.left:
             raise ProtocolError(f"body of {len(self._body)} bytes is cut off; send the whole message")
         self._place += count
         return self._body[self._place - count : self._place]
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Return the next numbers."""
         return layout.unpack(self.take(layout.size))
 
     def entries(self, entry_bytes: int | None) -> dict[int, bytes]:

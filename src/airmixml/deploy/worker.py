@@ -69,7 +69,6 @@ class Order:
     told: Broadcast | None = None
 
     def packed(self) -> bytes:
-        """Return the body of the message."""
         head = _ORDER.pack(self.kind, self.power_dbm)
         if self.told is None:
             return head
@@ -119,12 +118,10 @@ class Name(NamedTuple):
 
     @classmethod
     def of(cls, message: Message, kind: int) -> "Name":
-        """Return what an order names."""
         return cls(message.round, message.attempt, kind, sha256(message.body).digest())
 
     @property
     def slots(self) -> range:
-        """The slot of the round."""
         return range(self.number, self.number + 1)
 
     def run(self, contract: Contract) -> bytes:

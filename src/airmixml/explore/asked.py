@@ -68,7 +68,6 @@ class Asked:
 
     @property
     def command(self) -> str:
-        """The command that runs it."""
         settings = (word for each in self.overrides for word in ("--set", each))
         return shlex.join(["airmix", "run", *self.base, *settings])
 

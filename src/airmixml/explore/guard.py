@@ -77,7 +77,6 @@ class Guard:
         return f"http://{_HOST}:{self._port}{self.path}?ticket={self._ticket}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
         elif scope["type"] == "lifespan":
