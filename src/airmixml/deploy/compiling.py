@@ -154,11 +154,8 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
     distance = math.sqrt(moves.squared_move(privacy.adjacency, "none") / moves.removal)
     mu = distance * code.steps * rounded_mu_per_step(sums.carriers * sums.noise.variance_per_worker, cut)
     return FrameKind(
+        **code.to_dict(),
         sends=system.scenario.workers.sends,
-        numbers=code.numbers,
-        norm=code.norm,
-        step=code.step,
-        bits=code.bits,
         variance=sums.noise.variance_per_worker,
         cost=math.ceil(UNITS * mu**2 * _ROUNDING),
         releases=releases,

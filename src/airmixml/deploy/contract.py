@@ -81,16 +81,14 @@ class Contract:
             if plain.pop("protocol") != PROTOCOL:
                 raise ValueError("protocol")
             targets = plain["targets"]
-            return cls(
-                **{
-                    **plain,
-                    "outputs": tuple(plain["outputs"]),
-                    "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
-                    "kinds": tuple(map(_kind_of, plain["kinds"])),
-                    "rules": tuple(Rules(**each) for each in plain["rules"]),
-                    "members": tuple(Member(**each) for each in plain["members"]),
-                }
-            )
+            plain |= {
+                "outputs": tuple(plain["outputs"]),
+                "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
+                "kinds": tuple(map(_kind_of, plain["kinds"])),
+                "rules": tuple(Rules(**each) for each in plain["rules"]),
+                "members": tuple(Member(**each) for each in plain["members"]),
+            }
+            return cls(**plain)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ProtocolError(f"{source}: is no contract of {PROTOCOL}; make one with `airmix deploy init`") from None
 
