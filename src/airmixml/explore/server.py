@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.messages import AirMixError, reason
+from airmixml.messages import AirMixError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -77,21 +77,13 @@ _LONGEST_GOODBYE_SECONDS: Final = 2
 NewLink = Callable[[Callable[[], None]], str]
 
 
-class ExploreError(AirMixError):
-    """The explorer cannot be started."""
-
-
 def bind(port: int) -> socket.socket:
     """Return a listening socket of the loopback address (0: any free port)."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((_HOST, port))
-        listener.listen(128)
+        return socket.create_server((_HOST, port), backlog=128)
     except OSError as problem:
-        listener.close()
-        raise ExploreError(f"--port {port}: cannot be used ({reason(problem)}); choose another, or 0") from problem
-    return listener
+        why = os.strerror(problem.errno or 0)  # the message itself names the address once more
+        raise AirMixError(f"--port {port}: cannot be used ({why}); choose another, or 0") from problem
 
 
 def serve(folder: Path, port: int, announce: Callable[[NewLink], None]) -> int:
@@ -100,7 +92,7 @@ def serve(folder: Path, port: int, announce: Callable[[NewLink], None]) -> int:
     ``announce`` gets what makes links, as soon as they are answered.
     """
     if find_spec("plotly") is None:
-        raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
+        raise AirMixError("explore: needs the package plotly; pip install 'airmixml[explore]'")
     from airmixml.explore.app import Explorer
 
     listener = bind(port)
