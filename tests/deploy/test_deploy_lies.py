@@ -22,7 +22,6 @@ from airmixml.deploy.wire import (
     pack_names,
     unbatched,
     unpack_list,
-    unpack_parts,
     unpack_refusal,
     unpacked,
 )
@@ -226,7 +225,7 @@ def test_a_used_up_budget_is_refused_by_the_worker(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_are_read_as_anything_but_a_message(content: bytes) -> None:
-    for read in (unpacked, unbatched, unpack_parts, lambda body: unpack_list(body, 8)):
+    for read in (unpacked, unbatched, unpack_list, lambda body: unpack_list(body, 8)):
         try:
             found = read(content)
         except ProtocolError:

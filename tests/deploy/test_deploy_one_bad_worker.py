@@ -10,7 +10,7 @@ import pytest
 from deploy_histories import WORKERS, History, analog_contract, keys, small_contract
 
 from airmixml.deploy.air import frame_messages
-from airmixml.deploy.wire import AIR, Message, Type, pack_parts, pack_refusal, unpack_parts
+from airmixml.deploy.wire import AIR, Message, Type, pack_parts, pack_refusal, unpack_list
 from airmixml.masks import recovery
 
 BAD, INNOCENT = 0, 4
@@ -55,7 +55,7 @@ def test_refusals_of_one_worker_in_one_batch_are_one_accuser(tmp_path: Path) -> 
         if message.round:
             return answers
         if any(each.type is Type.PARCELS for each in answers):  # which nobody can open
-            parts = {name: bytes(len(part)) for name, part in unpack_parts(answers[0].body).items()}
+            parts = {name: bytes(len(part)) for name, part in unpack_list(answers[0].body).items()}
             return [said(history, Type.PARCELS, message, pack_parts(parts))]
         if any(each.type in (Type.FRAME, Type.REFUSAL) for each in answers):
             named = [(other, why) for other in range(1, WORKERS) for why in "ab"]

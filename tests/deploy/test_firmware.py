@@ -45,7 +45,7 @@ from provision import first_record, provisioned
 from airmixml import Scenario
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
+from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_list, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery
 from airmixml.integers.encoding import SkellamTable, skellam_table
 from airmixml.masks.keys import KeyPair, Use, stream_words, verifying_key
@@ -233,7 +233,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL, tmp_path: Path
     order = order_of(contract)
     announced = pack_list(dict(enumerate(said(Type.ORDER, order.body))))
     revealed = pack_list(dict(enumerate(said(Type.ANNOUNCED, announced))))
-    parcels = [unpack_parts(each) for each in said(Type.REVEALED, revealed)]
+    parcels = [unpack_list(each) for each in said(Type.REVEALED, revealed)]
     to_it = delivery(2, {sender: each[2] for sender, each in enumerate(parcels) if 2 in each})
     (frame,) = devices[2].handle(Message(Type.DELIVERY, SERVER, contract.run, 0, 0, to_it).signed_with(SERVER_KEY))
     joined = transcripts.revealed(Name.of(order, 0), announced, revealed)

@@ -18,7 +18,7 @@ from airmixml.deploy.wire import (
     Type,
     pack_list,
     pack_names,
-    unpack_parts,
+    unpack_list,
     unpack_refusal,
 )
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, Name, announcement_of, delivery, reveal_of
@@ -199,7 +199,7 @@ class MaskedAttempt(Attempt):
             announced = self.run.transcripts.announced(self.name, self.asked[0].message.body)
             announced.check_reveal(reveal_of(message.sender, message.body), message.sender)
         if self.phase in (Phase.SHARING, Phase.ANSWERING):
-            parts, neighbours = unpack_parts(message.body), set(self.round.graph[message.sender])
+            parts, neighbours = unpack_list(message.body), set(self.round.graph[message.sender])
             if not parts.keys() <= neighbours or (self.phase is Phase.SHARING and parts.keys() != neighbours):
                 raise ProtocolError(f"{what} is not for its neighbours")
 
@@ -253,7 +253,7 @@ class MaskedAttempt(Attempt):
     def _deliver(self) -> None:
         boxes: dict[int, dict[int, bytes]] = {each: {} for each in self.round.graph}
         for sender, body in self.got.items():
-            for to, parcel in unpack_parts(body).items():
+            for to, parcel in unpack_list(body).items():
                 boxes[to][sender] = parcel
         letters = (self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items())
         self.ask(Phase.SENDING, self.round.graph, *letters)
@@ -272,7 +272,7 @@ class MaskedAttempt(Attempt):
         recovery = RecoveryServer(self.round, self.absent)
         for sender, body in self.got.items():
             try:
-                recovery.take(Answer(sender, unpack_parts(body)))
+                recovery.take(Answer(sender, unpack_list(body)))
             except ProtocolError as problem:
                 self.run.note(str(problem))
         if recovery.missing:

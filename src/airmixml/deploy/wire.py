@@ -192,17 +192,12 @@ def pack_parts(parts: Mapping[int, bytes]) -> bytes:
     return pack_list({identity: _COUNT.pack(len(part)) + part for identity, part in parts.items()})
 
 
-def unpack_list(body: bytes, entry_bytes: int | None) -> dict[int, bytes]:
-    """Return what ``pack_list`` was given; refuse workers that are out of order or named twice."""
+def unpack_list(body: bytes, entry_bytes: int | None = None) -> dict[int, bytes]:
+    """Return what ``pack_list`` was given, or ``pack_parts``; refuse workers that are out of order or named twice."""
     reader = Reader(body)
     found = reader.entries(entry_bytes)
     reader.end()
     return found
-
-
-def unpack_parts(body: bytes) -> dict[int, bytes]:
-    """Return what ``pack_parts`` was given, with the same refusals."""
-    return unpack_list(body, None)
 
 
 _LONGEST_REASON: Final = 240

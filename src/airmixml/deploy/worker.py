@@ -29,7 +29,6 @@ from airmixml.deploy.wire import (
     pack_parts,
     pack_refusal,
     unpack_list,
-    unpack_parts,
 )
 from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
@@ -292,7 +291,7 @@ class Device:
                 parcels = now.masks.join(self._transcripts.revealed(now.name, now.announcements, message.body))
                 answer = Type.PARCELS, pack_parts(parcels)
             case Type.DELIVERY:
-                now.masks.receive(unpack_parts(message.body[_TO.size :]))
+                now.masks.receive(unpack_list(message.body[_TO.size :]))
                 return self._sent(now)
             case Type.ABSENT:
                 answer = Type.SIGNED, now.masks.agree(unpack_list(message.body, 0))
