@@ -1,6 +1,6 @@
 // The design page: controls that change keys, and what follows from them, part by part as the server has it.
 import { stream } from "./server.js";
-import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "./shared.js";
+import { COLOURS, asked, byId, chart, fact, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "./shared.js";
 import { fillControls, makeControls, markInvalid } from "./controls.js";
 
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
@@ -149,7 +149,7 @@ function showFacts() {
   if (!state.plan) return;
   const facts = state.plan.cards.map((each) => [each.name, each.value, each.note, each.about]);
   if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, as the plan expects it; a run measures it."]);
-  byId("facts").replaceChildren(...facts.map(([name, value, note, about]) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
+  byId("facts").replaceChildren(...facts.map((each) => fact(...each)));
   byId("facts").classList.remove("stale");
 }
 
@@ -176,14 +176,12 @@ function takeAccount(part) {
     const inside = epsilon !== undefined ? number(epsilon) : why ? "–" : make("span", { class: "spinner", role: "img", "aria-label": "computing" });
     return make("td", { class: classes, title: why ?? (key === own ? "the target is set by this one" : null) }, inside);
   }))));
-  if (part.row) {
-    const cells = names.map((name) => make("td", { class: "number" + (part.row.epsilons[name] > target ? " over" : "") }, part.row.epsilons[name] === undefined ? "–" : number(part.row.epsilons[name])));
-    byId("epsilon-table").tBodies[0].append(make("tr", { title: "the smallest epsilon that holds; –: no guarantee stated" }, make("th", { scope: "row" }, `${part.row.name}, ${part.row.held}`), cells));
-  }
-  for (const each of part.what_if) {
-    const cells = names.map((name) => make("td", { class: "number" + (each.epsilons[name] > target ? " over" : "") }, each.epsilons[name] == null ? "–" : number(each.epsilons[name])));
-    byId("epsilon-table").tBodies[0].append(make("tr", { class: "quiet", title: each.note ?? part.receivers }, make("th", { scope: "row" }, `if ${each.name}`), cells));
-  }
+  const append = (attributes, title, epsilons) => {
+    const cells = names.map((name) => make("td", { class: "number" + (epsilons[name] > target ? " over" : "") }, number(epsilons[name])));
+    byId("epsilon-table").tBodies[0].append(make("tr", attributes, make("th", { scope: "row" }, title), cells));
+  };
+  if (part.row) append({ title: "the smallest epsilon that holds; –: no guarantee stated" }, `${part.row.name}, ${part.row.held}`, part.row.epsilons);
+  for (const each of part.what_if) append({ class: "quiet", title: each.note ?? part.receivers }, `if ${each.name}`, each.epsilons);
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map(); // each once, in the words of `airmix account`
   for (const name of names) {

@@ -36,6 +36,8 @@ export function make(name, attributes = {}, ...children) {
   return element;
 }
 
+export const fact = (name, value, note, about) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)));
+
 export function notice(text) {
   byId("notice").textContent = text;
   byId("notice").hidden = !text;

@@ -1,14 +1,10 @@
 // The status page of a deployed server: asks for its state every second.
 
 import { ask } from "./server.js";
-import { byId, make, notice, percent } from "./shared.js";
+import { byId, fact, make, notice, percent } from "./shared.js";
 
 const SECONDS = 1;
 const MOST_ROWS = 500;
-
-function fact(name, value, small) {
-  return make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, small)));
-}
 
 function share(value) {
   return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
