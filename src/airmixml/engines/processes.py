@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
@@ -58,6 +58,7 @@ def attempt(work: Work, item: Any, tell: Tell) -> Any:
         return Raised(problem)
 
 
+_SAFE_PATH: Final = "PYTHONSAFEPATH"  # so that it imports nothing from the working folder before it has our sys.path
 _RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
 
 
@@ -65,21 +66,6 @@ def end_if_started_by_script() -> None:
     """End a process that is only to read the script of another and came to a call that would start more of them."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(_RAN_THE_SCRIPT)
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Keep a process from importing what lies in the working folder before it has the ``sys.path`` of this one."""
-    name = "PYTHONSAFEPATH"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 class _Worker:
@@ -90,7 +76,10 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, prepare, shared), daemon=True)
-        with _safe_path():
+        with ExitStack() as held:
+            if not os.environ.get(_SAFE_PATH):
+                os.environ[_SAFE_PATH] = "1"
+                held.callback(os.environ.pop, _SAFE_PATH)
             self.process.start()
         theirs.close()
 
