@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -314,9 +315,7 @@ def curve_of(root: Path, folder: Path) -> dict[str, Any]:
 def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
     """Return what a table of finished runs has of one; else a line on what it holds, or what is odd about it."""
 
-    def read(path: Path) -> bytes:
-        return read_within(root, path, _MOST_BYTES)
-
+    read = partial(read_within, root, most_bytes=_MOST_BYTES)
     try:
         kind = find_folder(folder, read=read).kind
         if kind != "run":
