@@ -1,5 +1,6 @@
 """Frames, what they cost and where that is noted, against formulas and ciphers that the package does not use."""
 
+import json
 import math
 import os
 from pathlib import Path
@@ -98,7 +99,9 @@ def test_a_contract_is_read_as_it_was_written_and_names_its_run() -> None:
     again = Contract.from_json(contract.to_json())
     assert again == contract
     assert again.run == contract.run
-    for odd in (b"", b"{}", b"[]", contract.to_json().replace(b"airmixml-deploy/1", b"airmixml-deploy/9")):
+    another, cut = json.loads(contract.to_json()), json.loads(contract.to_json())
+    another["protocol"], cut["targets"] = "airmixml-deploy/9", [[0.0]]
+    for odd in (b"", b"{}", b"[]", json.dumps(another).encode(), json.dumps(cut).encode()):
         with pytest.raises(ProtocolError, match="no contract"):
             Contract.from_json(odd)
 

@@ -89,7 +89,7 @@ class Contract:
                 "members": tuple(Member(**each) for each in plain["members"]),
             }
             return cls(**plain)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise ProtocolError(f"{source}: is no contract of {PROTOCOL}; make one with `airmix deploy init`") from None
 
     @classmethod
