@@ -192,7 +192,9 @@ class Registry:
         place = self.places.get(name) if path is None else self.files[name.partition(":")[0]]
         if place is not None:
             thing = _at(place)
-            return thing if path is None else thing(path)
+            if path is not None:
+                return thing(path)
+            return thing() if self.objects and isinstance(thing, type) else thing
         point = self.plugins[name]
         package = _package(point)
         for other in _entry_points(tuple(sys.path)).select(group=self.group, name=name):

@@ -130,11 +130,6 @@ class NoFading(RicianFading):
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
 
 
-NONE: Final = NoFading()
-RAYLEIGH: Final = RayleighFading()
-RICIAN: Final = RicianFading()
-
-
 def choose_antenna(
     scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -252,7 +247,7 @@ class PathLoss:
         return np.asarray(10.0 ** (-loss / 20.0))
 
 
-class _PowerLaw(PathLoss):
+class PowerLaw(PathLoss):
     """beta_U d^-n, the paper's."""
 
     about = "radio.path_loss_exponent and radio.unit_path_loss_db"
@@ -260,9 +255,6 @@ class _PowerLaw(PathLoss):
     def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
         unit = math.sqrt(db_to_ratio(radio.unit_path_loss_db))
         return np.asarray(unit * distance_metres ** (-radio.path_loss_exponent / 2.0))
-
-
-POWER_LAW: Final = _PowerLaw()
 
 
 def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:

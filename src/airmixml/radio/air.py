@@ -289,9 +289,6 @@ class Noise:
         return received
 
 
-RECEIVER: Final = Noise()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExpectedNoise:
     """Noise in the sum of a slot before anything is drawn, by where it comes from, in watts per complex symbol.

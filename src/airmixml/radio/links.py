@@ -130,9 +130,6 @@ class AnalogLink:
         return SYMBOLS_PER_SECOND * (1.0 + scenario.air.roll_off)
 
 
-ANALOG: Final = AnalogLink()
-
-
 class AbsentWorkers(Air):
     """What a digital link leaves of an air: workers that do not answer."""
 
@@ -282,6 +279,3 @@ def link_rows(link: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("digital link", f"{points} at {link['rate_mbps']:g} Mb/s, {link['lost_share']:.2g} of the vectors lost"),
         ("a worker sends", f"{sent}; backhaul {link['backhaul_bits'] / 1e6:,.4g} Mbit"),
     ]
-
-
-DIGITAL: Final = DigitalLink()

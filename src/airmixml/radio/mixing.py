@@ -104,11 +104,6 @@ class EqualMix(Ratios):
         return prior.repeat(len(slots), 1)
 
 
-DIRMIX: Final = DirMix()
-NONMIX: Final = NonMix()
-EQUALMIX: Final = EqualMix()
-
-
 def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
     import torch
@@ -156,7 +151,7 @@ class Assignment:
         return torch.from_numpy(found).to(ratios.device)
 
 
-class _RandomOrder(Assignment):
+class RandomOrder(Assignment):
     """Any worker may get any ratio."""
 
     about = "in random order"
@@ -191,10 +186,6 @@ class MaxMin(Assignment):
     ) -> torch.Tensor:
         order = magnitude.argsort(dim=1, stable=True)
         return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
-
-
-RANDOM: Final = _RandomOrder()
-MAX_MIN: Final = MaxMin()
 
 
 def wrong_policy(scenario: Scenario, what: str) -> PluginError:
@@ -232,7 +223,7 @@ class PowerPolicy:
         return received_watts / shares**2
 
 
-class _LargestPower(PowerPolicy):
+class LargestPower(PowerPolicy):
     """All that the power limit allows."""
 
     about = "the workers' power limit"
@@ -244,7 +235,7 @@ class _LargestPower(PowerPolicy):
         return largest
 
 
-class _PrivatePower(PowerPolicy):
+class PrivatePower(PowerPolicy):
     """The largest power that keeps the privacy target, the same beta max q^2 in every slot (Proposition 2)."""
 
     about = "the privacy target"
@@ -258,7 +249,7 @@ class _PrivatePower(PowerPolicy):
         return private_watts()
 
 
-class _FixedPower(PowerPolicy):
+class FixedPower(PowerPolicy):
     """The beta that the scenario gives."""
 
     about = "power_scale_watts"
@@ -276,11 +267,6 @@ class _FixedPower(PowerPolicy):
         self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
     ) -> torch.Tensor:
         return largest.new_full(largest.shape, scenario.mixing.power_scale_watts)
-
-
-LARGEST: Final = _LargestPower()
-PRIVATE: Final = _PrivatePower()
-FIXED: Final = _FixedPower()
 
 
 @dataclass(frozen=True, kw_only=True)

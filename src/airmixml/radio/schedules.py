@@ -133,7 +133,7 @@ class Schedule:
         return int(most)
 
 
-class _FixedSize(Schedule):
+class FixedSize(Schedule):
     """|N_t| of N, uniformly, without replacement; where participations are limited, in rounds."""
 
     about = "exactly |N_t| workers per slot, drawn at random"
@@ -164,7 +164,7 @@ class _FixedSize(Schedule):
         return drawn[offset : offset + len(slots)]
 
 
-class _Poisson(_FixedSize):
+class Poisson(FixedSize):
     """Each worker by a coin of its own. As many as that would be are drawn; seats that nobody takes stay silent."""
 
     about = "each worker by its own coin, |N_t| on average"
@@ -226,10 +226,6 @@ def _seats(scheduled: int, workers: int) -> int:
 
 def _set(radio: Radio) -> str:
     return f'radio.schedule = "{radio.schedule}"'
-
-
-FIXED: Final = _FixedSize()
-POISSON: Final = _Poisson()
 
 
 @lru_cache(maxsize=8)

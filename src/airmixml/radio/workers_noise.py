@@ -227,7 +227,7 @@ class OwnNoise(Noise):
         )
 
 
-class _MaskedNoise(OwnNoise):
+class MaskedNoise(OwnNoise):
     """The same, and masks that pairs of workers share: one adds what the other subtracts."""
 
     about = "the workers' own noise, and masks that cancel in the sum"
@@ -340,10 +340,8 @@ class _NoiseOnIntegers(OwnNoise):
         )
 
 
-class _MaskedOnIntegers(_NoiseOnIntegers, _MaskedNoise):
+class _MaskedOnIntegers(_NoiseOnIntegers, MaskedNoise):
     """The same with masks that are uniform modulo 2^b."""
 
 
-OWN: Final = OwnNoise()
-MASKED: Final = _MaskedNoise()
 _INTEGERS: Final = {each.masked: each for each in (_NoiseOnIntegers(), _MaskedOnIntegers())}

@@ -177,12 +177,6 @@ class Cosines(random_features.Linear):
         return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
 
-DCT: Final = Cosines()
-CONVOLUTION: Final = Convolution()
-GRADIENTS: Final = Gradients()
-CELLS: Final = Cells()
-
-
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
 _CELL_PITCH: Final = 5.0 / 28.0

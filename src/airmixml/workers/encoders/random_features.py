@@ -134,9 +134,6 @@ class Mixed(Encoder):
         return transforms_cost(count, power_of_two(input_dim, 2), 2 * input_dim + HARD_OPERATION + 2 * count)
 
 
-MIXED: Final = Mixed()
-
-
 def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
     """Return cosines and sines, all of norm 1; samples x features.
 
@@ -209,9 +206,6 @@ class Projection(Linear):
         return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
 
 
-PROJECTION: Final = Projection()
-
-
 _BANDS: Final = 6
 _FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
 # How much a step counts: a channel, or a band of it, e times as strong; the whole declared range.
@@ -266,6 +260,3 @@ def window_numbers(series: Singles) -> Singles:
         _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
     )
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-WINDOWS: Final = Windows()
