@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
+from airmixml.late import torch
 from airmixml.messages import PluginError
 from airmixml.streams import Streams
 
 if TYPE_CHECKING:
-    import torch
-
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Radio, Scenario
 
@@ -49,8 +48,6 @@ class Fading:
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw abs(g) to one of the server's antennas; slots x scheduled."""
-        import torch
-
         chances = source.uniforms(slots, scheduled, antenna)
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
         return torch.from_numpy(np.sqrt(self._powers(given))).to(chances.device)
@@ -125,8 +122,6 @@ class NoFading(RicianFading):
         return math.inf
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        import torch
-
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
 
 
@@ -138,8 +133,6 @@ def choose_antenna(
     ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
     memory.
     """
-    import torch  # here: bounds need none
-
     antennas = scenario.air.antennas
     if scenario.radio.fading == "none":  # all antennas are alike
         return magnitude, torch.full_like(magnitude, float(antennas))

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airmixml.arrays import dbm_to_watts
+from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
@@ -23,8 +24,6 @@ from airmixml.privacy.facts import Antennas, Fact
 from airmixml.streams import Secret, Streams
 
 if TYPE_CHECKING:
-    import torch
-
     from airmixml.radio.mixing import PowerControl
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
@@ -84,16 +83,12 @@ def receive_mixtures(
     The real part of the noise has variance sigma_n^2 / 2, per complex symbol sigma_n^2, so this is equal in
     distribution to the real part of Eq. (1), divided by b_t.
     """
-    import torch  # here and below: an account needs none
-
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)
 
 
 def signal_power(clean: torch.Tensor, inputs: int) -> torch.Tensor:
     """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
-    import torch
-
     parts = (clean[:, :inputs], clean[:, inputs:] if inputs < clean.shape[1] else clean)
     return torch.stack([part.double().square().mean(dim=1) for part in parts])
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.late import torch
 from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
 from airmixml.scenario import Air, Radio, Scenario
@@ -230,8 +231,6 @@ class DigitalLink(AnalogLink):
 
     def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
         """Return who sends and who arrives: the server has the mean over the latter."""
-        import torch
-
         from airmixml.randomness.slot_words import slot_words
 
         scenario, device = setting.scenario, planned.ratios.device

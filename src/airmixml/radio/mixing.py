@@ -19,13 +19,12 @@ import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts, own_numbers, watts_to_dbm
 from airmixml.impairments.fading import weakest_gain
+from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
-    import torch
-
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Mixing
 
@@ -46,8 +45,6 @@ class Ratios:
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the shares of some slots for a prior of shape scheduled; slots x scheduled."""
-        import torch  # here and below: an account needs none
-
         chances = np.asarray(source.uniforms(slots, len(prior)).cpu(), dtype=np.float64)
         found = own_numbers(
             lambda: self.shares(chances),
@@ -87,8 +84,6 @@ class NonMix(Ratios):
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        import torch
-
         upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
         chosen = torch.searchsorted(upper, source.uniforms(slots, 1), right=True)
         return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
@@ -106,8 +101,6 @@ class EqualMix(Ratios):
 
 def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
-    import torch
-
     prior = torch.tensor(mixing.prior or (1.0 / scheduled,) * scheduled, dtype=torch.float64)
     drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
     return drawn
@@ -137,8 +130,6 @@ class Assignment:
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Deal the ratios of these slots out; slots x scheduled."""
-        import torch
-
         chances = source.uniforms(slots, ratios.shape[1])
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
         found = own_numbers(
@@ -321,8 +312,8 @@ def control_power(
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
-    if not isinstance(asked, type(largest)) or asked.shape not in (largest.shape, ()):
-        told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, type(largest)) else shown(asked)
+    if not isinstance(asked, torch.Tensor) or asked.shape not in (largest.shape, ()):
+        told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, torch.Tensor) else shown(asked)
         raise wrong_policy(
             scenario, f"its power_scale returns {told}; must return a tensor of one beta for each slot, {len(largest)}"
         )

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, own_numbers
+from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
 
 if TYPE_CHECKING:
-    import torch
-
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Radio, Scenario
 
@@ -73,7 +72,6 @@ class Schedule:
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the workers of these slots; slots x seats."""
-        import torch
 
         def chances(count: int) -> Doubles:
             return np.asarray(source.uniforms(slots, count).cpu(), dtype=np.float64)
@@ -146,8 +144,6 @@ class FixedSize(Schedule):
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        import torch
-
         from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
 
         radio, workers = scenario.radio, scenario.workers.count
@@ -200,8 +196,6 @@ class Poisson(FixedSize):
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw which seats are taken: Binomial(N, |N_t| / N) of them."""
-        import torch
-
         seats = scenario.seats
         chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
         fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)

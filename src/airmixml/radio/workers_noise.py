@@ -14,10 +14,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
+from airmixml.late import torch
 from airmixml.masks.graph import Honest
 from airmixml.messages import ScenarioError, as_set
 from airmixml.privacy import Design, Sensitivity, facts
@@ -32,9 +33,6 @@ from airmixml.radio.masking import (
 )
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-
-if TYPE_CHECKING:
-    import torch
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
@@ -305,8 +303,6 @@ class _NoiseOnIntegers(OwnNoise):
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Reception:
-        import torch
-
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
         sending = drawn.ratios > 0.0

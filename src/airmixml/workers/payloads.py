@@ -10,18 +10,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.late import torch
 from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 from airmixml.streams import Streams
 from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Signal, Vectors, rounding_backoff
-
-if TYPE_CHECKING:
-    import torch  # takes seconds to load, and a device needs the vectors alone
 
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
@@ -89,13 +87,9 @@ class Table(Wrapper):
     @cached_property
     def table(self) -> torch.Tensor:
         """The vector of each sample of the pool; samples x symbols."""
-        import torch
-
         return torch.from_numpy(self.inner.vectors(np.arange(self.pool_size))).to(self.device)
 
     def vectors(self, index: Integers) -> Vectors:
-        import torch
-
         rows: Vectors = self.table[torch.from_numpy(index).to(self.device)].cpu().numpy()
         return rows
 
@@ -105,14 +99,10 @@ class Table(Wrapper):
 
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
-        import torch
-
         lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
         return lengths.square()
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        import torch
-
         workers = self.workers_in_slot(index, places)
         exact = self.protects or workers > _MOST_IN_FLOAT32
         weights, lengths = self._in_pieces(weights, places)
@@ -158,8 +148,6 @@ class Dither:
     """Numbers that symbols are rounded with: NumPy's where they are secret, or else torch's on the device."""
 
     def __init__(self, streams: Streams, chapter: int, device: torch.device) -> None:
-        import torch
-
         self._generator, self._device = streams.generator("encoder", chapter), device
         self._torch: torch.Generator | None = None
         if streams.secret is None:
@@ -168,8 +156,6 @@ class Dither:
     def __call__(self, shape: tuple[int, ...]) -> Singles:
         if self._torch is None:
             return self._generator.random(shape, dtype=np.float32)
-        import torch
-
         drawn: Singles = torch.rand(shape, device=self._device, generator=self._torch).cpu().numpy()
         return drawn
 
@@ -213,8 +199,6 @@ def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor)
 
     Samples and ratios q are slots x workers. At most ``BLOCK`` workers are added up at once, then the sums of blocks.
     """
-    import torch
-
     bag, (slots, workers) = torch.nn.functional.embedding_bag, index.shape
     weights = weights.to(table.dtype)
     if workers <= BLOCK:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Integers, Singles, planes
+from airmixml.late import torch
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
@@ -66,8 +67,6 @@ def power_of_two(numbers: int, least: int = 1) -> int:
 
 def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
     """Return the positive parts of a product of rows, brought to norm 1 and padded with zeros; samples x features."""
-    import torch  # here: an account needs no torch, whose products take turns with others
-
     padded = np.zeros((len(rows), len(matrix)), dtype=np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     padded[:, : rows.shape[1]] = rows / np.maximum(lengths, np.float32(_SHORTEST))
@@ -76,8 +75,6 @@ def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
 
 def rectified_mix_graph(matrix: Singles) -> Callable[[Any], Any]:
     """Return ``rectified_mix`` as a function of a torch tensor."""
-    import torch
-
     weights = torch.from_numpy(matrix.copy())
 
     def mix(rows: torch.Tensor) -> torch.Tensor:
@@ -154,8 +151,6 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
 
 def waves_graph(numbers: int, features: int, rng: Generator) -> Callable[[Any], Any]:
     """Return ``waves`` as a function of a torch tensor."""
-    import torch
-
     angles = math.ceil(features / 2)
     matrix = torch.from_numpy(_turning_matrix(numbers, angles, rng).copy())
 
@@ -183,8 +178,6 @@ class Linear(Encoder):
     default_features = 64
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        import torch
-
         found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
         matrix = torch.from_numpy(found.copy())
         return lambda inputs: inputs @ matrix
