@@ -13,18 +13,16 @@ deviations, which gives path loss a floor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
 from airmixml.late import torch
 from airmixml.messages import PluginError
+from airmixml.randomness.slot_words import SlotWords, exponentials, normal_pairs
+from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
-
-if TYPE_CHECKING:
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Radio, Scenario
 
 _HALVINGS: Final = 60
 MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
@@ -83,8 +81,6 @@ class RicianFading(Fading):
         return radio.rician_k
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        from airmixml.randomness.slot_words import normal_pairs
-
         scattered_share = 1.0 / (1.0 + radio.rician_k)
         pairs = normal_pairs(source.words(slots, scheduled, antenna))
         along, across = (math.sqrt(scattered_share / 2.0) * part for part in pairs)
@@ -108,8 +104,6 @@ class RayleighFading(RicianFading):
         return 0.0
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        from airmixml.randomness.slot_words import exponentials
-
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
 
 

@@ -28,7 +28,7 @@ from airmixml.impairments.gains import SeatDraws, draw_gains, impairments_of
 from airmixml.impairments.renewal import echoes_of
 from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
 from airmixml.privacy.gaussian import bracket_root
-from airmixml.randomness.slot_words import CPU, SlotWords, slot_words
+from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
 
@@ -286,7 +286,7 @@ def gain_spread(scenario: Scenario) -> float:
 @lru_cache(maxsize=16)
 def _gain_spread(scenario: Scenario) -> float:
     air = scenario.air
-    arrives = some_gains(scenario, frame_of(air, _SYMBOLS), 1.0, slot_words(Streams(0), "masks", CPU)).real.numpy()
+    arrives = some_gains(scenario, frame_of(air, _SYMBOLS), 1.0, slot_words(Streams(0), "masks")).real.numpy()
     if air.power_step_db:
         below_db = air.power_step_db * (np.arange(SEATS) % _LEVELS + 0.5) / _LEVELS
         arrives = arrives * 10.0 ** (-below_db[:, None] / 20.0)

@@ -16,16 +16,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airmixml.arrays import dbm_to_watts
+from airmixml.impairments.fading import draw_magnitude
 from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact
+from airmixml.randomness.slot_words import SlotWords
 from airmixml.streams import Secret, Streams
 
 if TYPE_CHECKING:
     from airmixml.radio.mixing import PowerControl
-    from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
     from airmixml.workers.signal import Payload
 
@@ -144,8 +145,6 @@ class IdealAir:
         self, setting: Any, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:
         """Draw the channels of scheduled workers, slots x scheduled, from the path gain of each worker."""
-        from airmixml.impairments.fading import draw_magnitude
-
         return Channels(draw_magnitude(setting.scenario.radio, gain, workers, slots, source))
 
     def sent(self, setting: Any, planned: Any, channels: Channels, slots: range) -> Any:

@@ -22,6 +22,7 @@ from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, wat
 from airmixml.late import torch
 from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
@@ -231,8 +232,6 @@ class DigitalLink(AnalogLink):
 
     def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
         """Return who sends and who arrives: the server has the mean over the latter."""
-        from airmixml.randomness.slot_words import slot_words
-
         scenario, device = setting.scenario, planned.ratios.device
         seats = planned.ratios.shape[1]
         chance = slot_words(setting.streams, "air", device).uniforms(slots, seats)

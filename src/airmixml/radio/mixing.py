@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -22,12 +22,8 @@ from airmixml.impairments.fading import weakest_gain
 from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
-from airmixml.scenario import Scenario
-
-if TYPE_CHECKING:
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Mixing
-
+from airmixml.randomness.slot_words import SlotWords, log_gammas
+from airmixml.scenario import Mixing, Scenario
 
 _SUMS_WITHIN: Final = 1e-9
 _WORDS_PER_GAMMA, _WORDS_PER_FURTHER_ATTEMPT = 3, 2
@@ -64,8 +60,6 @@ class DirMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw gamma variates as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0."""
-        from airmixml.randomness.slot_words import log_gammas
-
         per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
         logarithms = log_gammas(
             mixing.alpha * prior,

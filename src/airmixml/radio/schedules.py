@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -22,10 +22,9 @@ from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
-
-if TYPE_CHECKING:
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Radio, Scenario
+from airmixml.radio.mixing import draw_ratios
+from airmixml.randomness.slot_words import PhiloxWords, SlotWords, draw_schedule
+from airmixml.scenario import Radio, Scenario
 
 _SMALLEST_DELTA: Final = 1e-15
 # More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
@@ -94,8 +93,6 @@ class Schedule:
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
-        from airmixml.radio.mixing import draw_ratios
-
         mixing, drawn = scenario.mixing, draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
         dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, drawn, magnitude, slots, dealing)
         return dealt
@@ -144,8 +141,6 @@ class FixedSize(Schedule):
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
-
         radio, workers = scenario.radio, scenario.workers.count
         if radio.scheduled == workers:
             # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
@@ -188,8 +183,6 @@ class Poisson(FixedSize):
         return scenario.workers.count
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        from airmixml.randomness.slot_words import draw_schedule
-
         return draw_schedule(slots, self.seats(scenario), scenario.workers.count, source)
 
     def shares(
@@ -233,6 +226,4 @@ def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, 
 @lru_cache(maxsize=2)
 def _draw_rounds(rounds: range, length: int, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
     """Draw whole rounds, kept because a long one serves many blocks of slots; (rounds length) x scheduled."""
-    from airmixml.randomness.slot_words import draw_schedule
-
     return draw_schedule(rounds, length * scheduled, workers, source).reshape(len(rounds) * length, scheduled)
