@@ -43,13 +43,12 @@ from airmixml.impairments.hardware import (
     limit_amplitude,
     round_to_levels,
     rounding_variance,
-    steps_to_end,
 )
 from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Air, Scenario
-from airmixml.workers.payloads import Wrapper, shorten
+from airmixml.workers.payloads import Wrapper, shorten, steps_to_end
 from airmixml.workers.signal import Payload, Vectors
 
 _FEW_NUMBERS: Final = 1 << 26

@@ -173,6 +173,11 @@ def outermost_level(signal: Signal, bits_range: float) -> float:
     return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
+def steps_to_end(bits: int) -> float:
+    """Return how many steps lie between zero and the outermost of the levels that so many bits name."""
+    return 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
+
+
 def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) -> Vectors:
     """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
 
@@ -180,11 +185,10 @@ def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) ->
     them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
     ``chance`` is uniform between 0 and 1, of the symbols' shape.
     """
-    steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
-    step = largest / steps_to_end
-    offset = 0.5 if bits == 1 else 0.0
+    end, offset = steps_to_end(bits), 0.5 if bits == 1 else 0.0
+    step = largest / end
     places = np.floor(np.clip(symbols, -largest, largest) / step - offset + chance)
-    return np.asarray(np.clip(places + offset, -steps_to_end, steps_to_end) * step)
+    return np.asarray(np.clip(places + offset, -end, end) * step)
 
 
 def shorten(vectors: Vectors, largest_norm: float) -> Vectors:
