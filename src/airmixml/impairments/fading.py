@@ -16,6 +16,7 @@ import math
 from typing import Final
 
 import numpy as np
+from scipy.special import chndtr, ndtr, ndtri
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
 from airmixml.late import torch
@@ -89,8 +90,6 @@ class RicianFading(Fading):
 
     def share_below(self, radio: Radio, power: float) -> float:
         """2 (K + 1) abs(g)^2 is noncentral chi-square with two degrees of freedom and noncentrality 2 K."""
-        from scipy.special import chndtr  # here: it takes a while to import
-
         direct = self.rician_k(radio)
         return float(chndtr(2.0 * (direct + 1.0) * power, 2, 2.0 * direct))
 
@@ -200,8 +199,6 @@ def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = Fals
     deviation_db = scenario.air.shadowing_db
     if not deviation_db:
         return np.ones(workers)
-    from scipy.special import ndtr, ndtri  # here: it takes a while to import
-
     share = Streams(scenario.seed).generator("air", _SHADOWS_TO_LISTENER if to_listener else _SHADOWS).random(workers)
     lowest = ndtr(-_CUT)
     return np.asarray(10.0 ** (deviation_db * ndtri(lowest + share * (1.0 - 2.0 * lowest)) / 20.0))

@@ -21,8 +21,6 @@ A leaked carrier, ``air.carrier_leakage_db`` over the largest power that the wor
 the norm sqrt(L) R. OFDM has it on the subcarrier of the carrier itself, which no data are sent on.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Final, NamedTuple

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.fading import draw_magnitude
@@ -22,13 +22,11 @@ from airmixml.messages import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact
+from airmixml.radio.mixing import PowerControl
 from airmixml.randomness.slot_words import SlotWords
+from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-
-if TYPE_CHECKING:
-    from airmixml.radio.mixing import PowerControl
-    from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
-    from airmixml.workers.signal import Payload
+from airmixml.workers.signal import Payload
 
 
 class Channels(NamedTuple):

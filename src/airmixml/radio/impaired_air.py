@@ -12,8 +12,6 @@ next lower one, or stays silent: it is never louder than planned. How soft a sea
 schedule still hides, since its vector keeps within the same bounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -17,20 +17,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.late import torch
 from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
 from airmixml.randomness.slot_words import slot_words
-from airmixml.scenario import Air, Radio, Scenario
+from airmixml.scenario import Air, Link, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.system import System
     from airmixml.radio.workers_noise import IntegerSums
-    from airmixml.scenario.tables import Link
 
 WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
@@ -65,8 +65,6 @@ class AnalogLink:
 
         Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
         """
-        from scipy.special import ndtri  # here: it takes a while to import
-
         snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
         return snr * dbm_to_watts(scenario.radio.noise_dbm) / 2.0
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from scipy.special import bdtr
 
 from airmixml.arrays import Doubles, Integers, own_numbers
 from airmixml.late import torch
@@ -177,7 +178,7 @@ class Poisson(FixedSize):
         tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
 
     def seats(self, scenario: Scenario) -> int:
-        return _seats(scenario.radio.scheduled, scenario.workers.count)
+        return max(1, binomial_quantile(_NO_SEAT_LEFT, scenario.workers.count, scenario.sampling_rate))
 
     def seats_with_gains(self, scenario: Scenario) -> int:
         return scenario.workers.count
@@ -206,11 +207,6 @@ class Poisson(FixedSize):
         return (1.0 - scheduled / workers) / scheduled
 
 
-@lru_cache(maxsize=64)
-def _seats(scheduled: int, workers: int) -> int:
-    return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
-
-
 def _set(radio: Radio) -> str:
     return f'radio.schedule = "{radio.schedule}"'
 
@@ -218,8 +214,6 @@ def _set(radio: Radio) -> str:
 @lru_cache(maxsize=8)
 def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, ...]:
     """Return P(Binomial(N, rate) <= n) for n below the seats."""
-    from scipy.special import bdtr
-
     return tuple(bdtr(np.arange(seats), workers, rate).tolist())
 
 
