@@ -24,13 +24,7 @@ from airmixml.messages import ScenarioError, as_set
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
-from airmixml.radio.masking import (
-    Masking,
-    any_masking,
-    check_recovered,
-    choose_masking,
-    honest_with,
-)
+from airmixml.radio.masking import Masking, any_masking, check_recovered, choose_masking, honest_with
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
 
