@@ -14,8 +14,8 @@ filtered along the symbols of a block. Terms are added until all of them togethe
 symbol: 4 for a third of a symbol.
 
 A server that is built for a class of hardware knows the mean pulse E rc(m + tau), and solves for the symbols of each
-block (``Pulse.equalise``). Pilots, which stand alone amid silence, have told the scale already, so that mean is taken
-relative to its middle.
+block (``Pulse.equalise``). Pilots, which stand alone amid silence, have told the scale already, so the mean pulse is
+taken relative to its middle.
 """
 
 import math

@@ -229,10 +229,7 @@ def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tens
 
 
 def convert_received(
-    air: Air,
-    along: torch.Tensor,
-    across: torch.Tensor,
-    levels: torch.Tensor | None = None,
+    air: Air, along: torch.Tensor, across: torch.Tensor, levels: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
     """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
 

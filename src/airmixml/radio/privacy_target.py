@@ -248,11 +248,7 @@ def row_statement(
 
 
 def row_statements(
-    scenario: Scenario,
-    design: Design,
-    copies: int,
-    centring: Any | None = None,
-    joined: Design | None = None,
+    scenario: Scenario, design: Design, copies: int, centring: Any | None = None, joined: Design | None = None
 ) -> list[PrivacyStatement]:
     """Return the same for every adversary that something is certified against, the scenario's own first."""
     stated = []
