@@ -15,6 +15,7 @@ FOUNDATION = (
     "version",
     "progress",
     "files",
+    "late",
     "arrays",
     "names",
     "streams",

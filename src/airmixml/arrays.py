@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
-
-    import torch  # takes seconds to load, and not everybody who asks for the memory needs it
 
 
 Doubles = NDArray[np.float64]
@@ -121,8 +120,6 @@ def watts_to_dbm(watts: ArrayLike) -> Doubles:
 
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:
     """Return the array as a tensor; one that was read may be read-only, which torch warns of."""
-    import torch
-
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 
@@ -150,8 +147,6 @@ def physical_memory_bytes() -> int:
 
 def find_device(name: str) -> torch.device:
     """Return the device, or say in one line that it is not there."""
-    import torch
-
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -170,8 +165,6 @@ def find_device(name: str) -> torch.device:
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
     """Let torch use that many CPU threads for a while (0: as many as it does now)."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
@@ -197,8 +190,6 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
         yield from map(work, parts)
         return
     from concurrent.futures import ThreadPoolExecutor  # here: a worker makes no threads
-
-    import torch  # here: an account needs no torch
 
     at_once = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
     if at_once < 2:

@@ -20,12 +20,12 @@ ENCODERS: Final = Registry(
     places=places_in(
         "airmixml.workers",
         "encoder: scale clip",
-        "encoders.images: dct",
-        "encoders.random_features: projection",
-        "encoders.images: convolution gradients cells",
-        "encoders.random_features: windows",
+        "encoders.images: dct=Cosines",
+        "encoders.random_features: projection=Projection",
+        "encoders.images: convolution=Convolution gradients=Gradients cells=Cells",
+        "encoders.random_features: windows=Windows",
         "encoder: embeddings",
-        "encoders.random_features: mixed",
+        "encoders.random_features: mixed=Mixed",
     ),
     files={"onnx": "airmixml.workers.encoders.onnx_file:OnnxFile"},
     wraps={"torch.nn.modules.module.Module": "airmixml.workers.encoders.torch_module:TorchEncoder"},
@@ -175,7 +175,7 @@ NOISES: Final = Registry(
     "privacy.noise",
     base="airmixml.radio.air.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
-    places=places_in("airmixml.radio", "air: receiver", "workers_noise: workers=OWN masked"),
+    places=places_in("airmixml.radio", "air: receiver=Noise", "workers_noise: workers=OwnNoise masked=MaskedNoise"),
 )
 """What hides a worker."""
 
@@ -185,7 +185,7 @@ POWER_POLICIES: Final = Registry(
     "mixing.power",
     base="airmixml.radio.mixing.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
-    places=places_in("airmixml.radio", "mixing: max=LARGEST dp=PRIVATE fixed"),
+    places=places_in("airmixml.radio", "mixing: max=LargestPower dp=PrivatePower fixed=FixedPower"),
 )
 """How strongly slots are received."""
 
@@ -195,7 +195,7 @@ LINKS: Final = Registry(
     "radio.link",
     base="airmixml.radio.links.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
-    places=places_in("airmixml.radio", "links: analog digital"),
+    places=places_in("airmixml.radio", "links: analog=AnalogLink digital=DigitalLink"),
 )
 """How vectors get to the server."""
 
@@ -205,7 +205,7 @@ FADINGS: Final = Registry(
     "radio.fading",
     base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
-    places=places_in("airmixml.impairments", "fading: none rayleigh rician"),
+    places=places_in("airmixml.impairments", "fading: none=NoFading rayleigh=RayleighFading rician=RicianFading"),
 )
 """How channels differ from their mean."""
 
@@ -215,7 +215,7 @@ RATIOS: Final = Registry(
     "mixing.policy",
     base="airmixml.radio.mixing.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
-    places=places_in("airmixml.radio", "mixing: dirmix nonmix equalmix"),
+    places=places_in("airmixml.radio", "mixing: dirmix=DirMix nonmix=NonMix equalmix=EqualMix"),
 )
 """How the mixing ratios are drawn."""
 
@@ -225,7 +225,7 @@ ASSIGNMENTS: Final = Registry(
     "mixing.assignment",
     base="airmixml.radio.mixing.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
-    places=places_in("airmixml.radio", "mixing: random max-min"),
+    places=places_in("airmixml.radio", "mixing: random=RandomOrder max-min=MaxMin"),
 )
 """Which worker of a slot gets which ratio."""
 
@@ -238,7 +238,7 @@ SCHEDULES: Final = Registry(
         *("about", "sampling", "by_coin", "uniform", "pick", "most_participations", "check", "facts", "seats"),
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
     ),
-    places=places_in("airmixml.radio", "schedules: fixed poisson"),
+    places=places_in("airmixml.radio", "schedules: fixed=FixedSize poisson=Poisson"),
 )
 """Who sends when."""
 
@@ -248,7 +248,7 @@ PATH_LOSSES: Final = Registry(
     "radio.path_loss",
     base="airmixml.impairments.fading.PathLoss",
     needs=("about", "loss_db", "gain"),
-    places=places_in("airmixml.impairments", "fading: power-law"),
+    places=places_in("airmixml.impairments", "fading: power-law=PowerLaw"),
 )
 """How channels weaken with the distance."""
 

@@ -76,7 +76,7 @@ class Registry:
     base: str  # the class to inherit from, for messages
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
-    objects: bool = True  # whether they are objects; another package's class then stands for an object of it
+    objects: bool = True  # whether they are objects; a class then stands for an object of it
     made_by: str = ""  # the method by which the package makes an object of a class for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
     wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
@@ -192,7 +192,9 @@ class Registry:
         place = self.places.get(name) if path is None else self.files[name.partition(":")[0]]
         if place is not None:
             thing = _at(place)
-            return thing if path is None else thing(path)
+            if path is not None:
+                return thing(path)
+            return thing() if self.objects and isinstance(thing, type) else thing
         point = self.plugins[name]
         package = _package(point)
         for other in _entry_points(tuple(sys.path)).select(group=self.group, name=name):

@@ -13,7 +13,7 @@ from airmixml.audit import Audit, sums
 from airmixml.audit.sums import moves_of
 from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.schedules import POISSON
+from airmixml.radio.schedules import Poisson
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
@@ -110,7 +110,7 @@ def test_nothing_to_reveal_and_nobody_to_audit(audited: Audited) -> None:
     seeds = (Scenario.preset("paper-iris").with_overrides(*silent, f"seed={seed}") for seed in range(20))
     fading = torch.ones((1, 1))
     words = ((each, slot_words(Streams(each.seed), "ratios")) for each in seeds)
-    nobody = next(each for each, source in words if not POISSON.shares(each, fading, range(1), source, source).any())
+    nobody = next(each for each, source in words if not Poisson().shares(each, fading, range(1), source, source).any())
     with pytest.raises(ScenarioError, match="nobody tossed heads"):
         audited("paper-iris", *silent, f"seed={nobody.seed}", adversary="server")
 

@@ -16,7 +16,7 @@ from airmixml.impairments.fading import deepest_shadow, draw_shadowing, weakest_
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.hardware import leaked, removal_factor
 from airmixml.planning import InputMoments, make_plan
-from airmixml.radio.air import RECEIVER
+from airmixml.radio.air import Noise
 from airmixml.radio.system import System
 from airmixml.radio.tally import rehearse
 
@@ -54,9 +54,9 @@ class TestInterference:
     def test_it_disturbs_and_does_not_protect(self) -> None:
         plain = aired("mixing.power=max", "radio.noise_dbm=-100")
         disturbed = plain.with_overrides("air.interference_dbm=-97")
-        assert RECEIVER.drawn_watts(disturbed) == pytest.approx(dbm_to_watts(-100.0) + dbm_to_watts(-97.0))
+        assert Noise().drawn_watts(disturbed) == pytest.approx(dbm_to_watts(-100.0) + dbm_to_watts(-97.0))
         for each in (disturbed, plain):
-            assert RECEIVER.stated_watts(each) == pytest.approx(dbm_to_watts(-100.0))
+            assert Noise().stated_watts(each) == pytest.approx(dbm_to_watts(-100.0))
         before, after = (rehearse(each, 4, 3).privacy.epsilon for each in (plain, disturbed))
         assert after == pytest.approx(before)
 

@@ -11,7 +11,8 @@ from airmixml.impairments.hardware import causal_levels, first_level
 from airmixml.radio.impaired_reception import convert_received
 from airmixml.scenario import Air
 
-FRAME = Frame(lengths=(2, 1, 2, 1), blocks=(0, 0, 1, 2), seconds=(0.0,) * 4, overhead_symbols=0)
+LAYOUT = ((2, 0), (1, 0), (2, 1), (1, 2))  # length and block of each piece
+FRAME = Frame.of([(length, block, 0.0, 0, 0.0) for length, block in LAYOUT], overhead_symbols=0)
 
 
 def test_levels_follow_the_largest_symbol_of_earlier_blocks() -> None:

@@ -25,7 +25,7 @@ from airmixml.impairments.gain_laws import (
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.privacy import Release, Sensitivity, Server, facts
 from airmixml.radio.system import planned_design
-from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 
 LIKE_MNIST = Scenario.preset("private-mnist").with_overrides("workers.features=16")
@@ -89,7 +89,7 @@ def largest_drawn(scenario: Scenario, symbols: int, seats: int, seed: int = 0) -
             workers=torch.arange(part, part + magnitude.shape[1])[None],
             magnitude=magnitude,
             path_gain=torch.ones_like(magnitude),
-            source=slot_words(Streams(seed), "air", CPU),
+            source=slot_words(Streams(seed), "air"),
             in_slot=seats,
             first_seat=part,
         )

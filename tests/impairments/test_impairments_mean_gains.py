@@ -19,7 +19,7 @@ from airmixml.impairments.renewal import renew
 from airmixml.privacy import Question, Sensitivity, Server, facts
 from airmixml.radio.system import planned_design
 from airmixml.radio.tally import rehearse
-from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 
 ROUNDS, SYMBOLS = 6, 150
@@ -62,7 +62,7 @@ def drawn_sums(scenario: Scenario, trials: int) -> tuple[np.ndarray, np.ndarray]
             workers=torch.arange(trials)[None],
             magnitude=magnitude[slot : slot + 1],
             path_gain=torch.ones((1, trials), dtype=torch.float64),
-            source=slot_words(Streams(3), "air", CPU),
+            source=slot_words(Streams(3), "air"),
             in_slot=trials,
         )
         gains = draw_gains(scenario, draws).abs().square().amax(dim=2)[0].double()

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from airmixml import Scenario
-from airmixml.radio.air import RECEIVER
+from airmixml.radio.air import Noise
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
 
@@ -19,12 +19,12 @@ def within(decibels: float) -> Scenario:
 
 
 def test_known_noise_is_the_nominal_one() -> None:
-    assert RECEIVER.drawn_watts(within(0)) == RECEIVER.stated_watts(within(0)) == 10.0 ** (-114 / 10 - 3)
+    assert Noise().drawn_watts(within(0)) == Noise().stated_watts(within(0)) == 10.0 ** (-114 / 10 - 3)
 
 
 @pytest.mark.long
 def test_the_floor_of_a_run_is_uniform_in_decibels() -> None:
-    drawn = np.array([10.0 * math.log10(RECEIVER.drawn_watts(within(5).with_seed(seed))) + 30.0 for seed in range(400)])
+    drawn = np.array([10.0 * math.log10(Noise().drawn_watts(within(5).with_seed(seed))) + 30.0 for seed in range(400)])
     assert stats.kstest(drawn, stats.uniform(-119.0, 10.0).cdf).pvalue > 1e-3
     for wrong in (2.0 / 3.0, 1.5):
         assert stats.kstest(drawn, stats.uniform(-114.0 - 5.0 * wrong, 10.0 * wrong).cdf).pvalue < 1e-6

@@ -7,7 +7,7 @@ from numpy.polynomial import chebyshev
 from scipy import integrate
 
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.timing import expansion_backoff, filter_blocks, pilot_gain, pulse_expansion, timing_factors
+from airmixml.impairments.timing import Pulse, filter_blocks, pulse_of
 from airmixml.scenario import Air
 from airmixml.scenario.air import PULSE_ERROR, raised_cosine, ringing_symbols
 
@@ -54,7 +54,8 @@ def test_shifted_pulses_keep_the_energy_of_any_symbols(roll_off: float) -> None:
 @pytest.mark.parametrize("largest", [0.02, 0.1, 0.31, 0.5])
 @pytest.mark.parametrize("roll_off", ROLL_OFFS)
 def test_the_expansion_is_as_near_as_stated(roll_off: float, largest: float) -> None:
-    (filters, coefficients), reach = pulse_expansion(roll_off, largest), ringing_symbols(roll_off, largest)
+    pulse, reach = Pulse(roll_off, largest), ringing_symbols(roll_off, largest)
+    filters, coefficients = pulse.filters, pulse.coefficients
     assert filters.shape[1] == 2 * reach + 1
     missing = 0.0
     for x in np.linspace(-1.0, 1.0, 21):
@@ -68,10 +69,11 @@ def test_the_expansion_is_as_near_as_stated(roll_off: float, largest: float) -> 
 
 def test_factors_and_the_gain_of_a_pilot() -> None:
     offsets = torch.tensor([[-1.0, -0.2, 0.0, 0.7, 1.0]], dtype=torch.float64)
-    coefficients, backoff = pulse_expansion(0.25, 0.4).coefficients, expansion_backoff(0.25, 0.4)
-    by_hand = np.cos(np.arange(len(coefficients)) * np.arccos(offsets.numpy()[..., None])) @ coefficients
-    assert np.allclose(timing_factors(Air(timing_offset_symbols=0.4), offsets), backoff * by_hand, atol=1e-12)
-    heard = pilot_gain(Air(timing_offset_symbols=0.4), offsets)[0] / backoff
+    pulse = pulse_of(Air(timing_offset_symbols=0.4))
+    degrees = np.arange(len(pulse.coefficients))
+    by_hand = np.cos(degrees * np.arccos(offsets.numpy()[..., None])) @ pulse.coefficients
+    assert np.allclose(pulse.factors(offsets), pulse.backoff * by_hand, atol=1e-12)
+    heard = pulse.pilot_gain(offsets)[0] / pulse.backoff
     assert np.allclose(heard, [raised_cosine(0.4 * x, 0.25) for x in offsets[0].tolist()], atol=PULSE_ERROR)
 
 
@@ -105,10 +107,10 @@ def test_silence_around_data_counts_as_overhead() -> None:
 @pytest.mark.parametrize("largest", [0.04, 0.5])
 def test_no_vector_arrives_off_time_with_more_energy_than_it_has(roll_off: float, largest: float) -> None:
     """The response of the taps at offsets and frequencies off the grid on which they were made; a constant is worst."""
-    filters, coefficients = pulse_expansion(roll_off, largest)
+    pulse = Pulse(roll_off, largest)
     offsets = np.random.default_rng(0).uniform(-1.0, 1.0, 200)
-    taps = chebyshev.chebvander(offsets, len(coefficients) - 1) @ coefficients @ filters
-    taps = expansion_backoff(roll_off, largest) * taps
+    taps = chebyshev.chebvander(offsets, len(pulse.coefficients) - 1) @ pulse.coefficients @ pulse.filters
+    taps = pulse.backoff * taps
     response = np.abs(np.fft.rfft(taps, 10_007, axis=1))
     assert response.max() <= 1.0
     assert response.max() > 0.99

@@ -18,7 +18,7 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.impairments.timing import draw_offsets, smears
-from airmixml.radio.air import RECEIVER
+from airmixml.radio.air import Noise
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Air, Scenario
@@ -61,7 +61,7 @@ def receive_symbol_by_symbol(
     of_pilots = np.minimum(1.0, limits / (pilot_amplitude or 1.0))
     vectors = _amplified(vectors, drawn.power_watts.numpy()[:, :, None], air) + _carriers(setting, seats)
     of_pilots = _amplified(of_pilots * pilot_amplitude, drawn.power_watts.numpy(), air) / (pilot_amplitude or 1.0)
-    noise_watts = RECEIVER.drawn_watts(scenario)
+    noise_watts = Noise().drawn_watts(scenario)
     by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
     drift = _left_by_drift(scenario, np.array(frame.seconds)) / _left_by_drift(

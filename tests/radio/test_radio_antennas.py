@@ -15,7 +15,7 @@ from airmixml.messages import PrivacyError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
-from airmixml.radio.air import RECEIVER
+from airmixml.radio.air import Noise
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import sensitivity_of
@@ -136,7 +136,7 @@ def test_what_is_received_has_the_true_noise_and_learners_measure_it(
     noise = torch.cat([block.inputs - block.clean_inputs, block.labels - block.clean_labels], dim=1).double()
     watts = float((noise.square().mean(dim=1) * beta).mean()) * 2.0
     measured = float((block.noise_variance * beta).mean()) * 2.0
-    true, nominal = RECEIVER.drawn_watts(doubtful), 10.0 ** (-114 / 10 - 3)
+    true, nominal = Noise().drawn_watts(doubtful), 10.0 ** (-114 / 10 - 3)
     assert watts == pytest.approx(true, rel=0.1)
     assert measured == pytest.approx(true, rel=0.15)
     assert abs(math.log(true / nominal)) > 0.3

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.radio.mixing import MAX_MIN, RANDOM
+from airmixml.radio.mixing import MaxMin, RandomOrder
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
@@ -16,7 +16,7 @@ WORDS = slot_words(Streams(1), "assignment")
 
 
 def _max_min(ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
-    return MAX_MIN.deal(Mixing(), ratios, magnitude, range(len(ratios)), WORDS)
+    return MaxMin().deal(Mixing(), ratios, magnitude, range(len(ratios)), WORDS)
 
 
 def doubles(values: Any) -> torch.Tensor:
@@ -48,7 +48,7 @@ def test_the_opposite_order_is_not_the_best() -> None:
 
 def test_random_assignment_deals_each_order_equally_often() -> None:
     ratios = doubles([[0.5, 0.3, 0.2]]).repeat(12_000, 1)
-    dealt = RANDOM.deal(Mixing(prior=(0.5, 0.3, 0.2)), ratios, ratios, range(12_000), WORDS)
+    dealt = RandomOrder().deal(Mixing(prior=(0.5, 0.3, 0.2)), ratios, ratios, range(12_000), WORDS)
     counts = [int((dealt == doubles(order)).all(dim=1).sum()) for order in permutations([0.5, 0.3, 0.2])]
     assert sum(counts) == 12_000
     assert stats.chisquare(counts).pvalue > 1e-4

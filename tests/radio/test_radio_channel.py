@@ -5,7 +5,7 @@ from complex_baseband import ChannelRealisation
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.impairments.fading import POWER_LAW, draw_magnitude, draw_phase
+from airmixml.impairments.fading import PowerLaw, draw_magnitude, draw_phase
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams
@@ -29,7 +29,7 @@ def faded(fading: str, k: float, draws: int) -> np.ndarray:
     ],
 )
 def test_path_gain_by_hand(distance: float, exponent: float, gain: float) -> None:
-    assert POWER_LAW.gain(Radio(path_loss_exponent=exponent), np.array([distance])) == pytest.approx([gain], rel=1e-12)
+    assert PowerLaw().gain(Radio(path_loss_exponent=exponent), np.array([distance])) == pytest.approx([gain], rel=1e-12)
 
 
 def rice(k: float) -> object:

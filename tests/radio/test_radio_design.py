@@ -15,7 +15,7 @@ from airmixml.edge import simulate
 from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.mixing import MAX_MIN
+from airmixml.radio.mixing import MaxMin
 from airmixml.radio.privacy_target import check_privacy_target, private_received_watts
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
@@ -189,7 +189,7 @@ def test_an_eavesdropper_is_described_by_the_scenario() -> None:
 
 def mixture(samples: NDArray[Any], ratios: NDArray[Any], channels: NDArray[Any]) -> NDArray[Any]:
     dealt = torch.from_numpy(np.sort(ratios))[None], torch.from_numpy(channels)[None]
-    shares = MAX_MIN.deal(Mixing(), *dealt, range(1), slot_words(Streams(1), "assignment"))[0]
+    shares = MaxMin().deal(Mixing(), *dealt, range(1), slot_words(Streams(1), "assignment"))[0]
     return shares.numpy() @ samples
 
 

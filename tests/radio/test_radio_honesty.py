@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError, simulate
-from airmixml.radio.schedules import FIXED
+from airmixml.radio.schedules import FixedSize
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -36,7 +36,7 @@ def test_how_many_tossed_heads_does_not_enter_what_is_learned() -> None:
 @pytest.mark.parametrize(("scheduled", "workers"), [(4, 50), (50, 50), (1, 7)])
 def test_equal_shares_of_a_draw_vary_as_statistics_says(scheduled: int, workers: int) -> None:
     """Mean of n of N without replacement: variance S^2 / n (1 - n / N), S^2 over N - 1; here over that with N."""
-    share = FIXED.varying_share(1 / scheduled, scheduled, workers)
+    share = FixedSize().varying_share(1 / scheduled, scheduled, workers)
     expected = (1 - scheduled / workers) / scheduled * workers / (workers - 1)
     assert share == pytest.approx(expected, abs=1e-12)
 

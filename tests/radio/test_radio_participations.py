@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml import ScenarioError
-from airmixml.radio.schedules import FIXED
+from airmixml.radio.schedules import FixedSize
 from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -30,7 +30,7 @@ def scenario(workers: int, scheduled: int, slots: int, limit: int, seed: int = 0
 def whole_schedule(setting: Scenario) -> NDArray[Any]:
     """All slots, drawn in parts of 100."""
     slots, source = range(setting.radio.slots), slot_words(Streams(setting.seed), "schedule")
-    parts = [FIXED.draw(setting, slots[first : first + 100], source) for first in range(0, len(slots), 100)]
+    parts = [FixedSize().draw(setting, slots[first : first + 100], source) for first in range(0, len(slots), 100)]
     return torch.cat(parts).numpy()
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.mixing import DIRMIX, EQUALMIX, NONMIX, draw_ratios
+from airmixml.radio.mixing import DirMix, EqualMix, NonMix, draw_ratios
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
@@ -21,7 +21,7 @@ def uniform_prior(scheduled: int) -> torch.Tensor:
 
 
 def dirichlet_mix(alpha: float, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-    return DIRMIX.draw(Mixing(alpha=alpha), prior, slots, source)
+    return DirMix().draw(Mixing(alpha=alpha), prior, slots, source)
 
 
 @given(exponent=st.floats(-12, 15), scheduled=st.integers(1, 130), seed=st.integers(0, 999))
@@ -84,10 +84,10 @@ def test_a_zero_share_of_the_prior_stays_zero() -> None:
 
 def test_limits_follow_the_prior() -> None:
     prior = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
-    single = NONMIX.draw(Mixing(), prior, range(30_000), words(7)).numpy()
+    single = NonMix().draw(Mixing(), prior, range(30_000), words(7)).numpy()
     assert np.array_equal(np.sort(single, axis=1), np.tile([0.0, 0.0, 1.0], (30_000, 1)))
     assert stats.chisquare(single.sum(axis=0), 30_000 * prior.numpy()).pvalue > 1e-4
-    assert np.array_equal(EQUALMIX.draw(Mixing(), prior, range(2), words(7)), prior.expand(2, 3))
+    assert np.array_equal(EqualMix().draw(Mixing(), prior, range(2), words(7)), prior.expand(2, 3))
 
 
 def test_policies_by_name() -> None:

@@ -13,19 +13,17 @@ deviations, which gives path loss a floor.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from scipy.special import chndtr, ndtr, ndtri
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
+from airmixml.late import torch
 from airmixml.messages import PluginError
+from airmixml.randomness.slot_words import SlotWords, exponentials, normal_pairs
+from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
-
-if TYPE_CHECKING:
-    import torch
-
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Radio, Scenario
 
 _HALVINGS: Final = 60
 MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
@@ -49,8 +47,6 @@ class Fading:
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw abs(g) to one of the server's antennas; slots x scheduled."""
-        import torch
-
         chances = source.uniforms(slots, scheduled, antenna)
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
         return torch.from_numpy(np.sqrt(self._powers(given))).to(chances.device)
@@ -86,8 +82,6 @@ class RicianFading(Fading):
         return radio.rician_k
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        from airmixml.randomness.slot_words import normal_pairs
-
         scattered_share = 1.0 / (1.0 + radio.rician_k)
         pairs = normal_pairs(source.words(slots, scheduled, antenna))
         along, across = (math.sqrt(scattered_share / 2.0) * part for part in pairs)
@@ -96,8 +90,6 @@ class RicianFading(Fading):
 
     def share_below(self, radio: Radio, power: float) -> float:
         """2 (K + 1) abs(g)^2 is noncentral chi-square with two degrees of freedom and noncentrality 2 K."""
-        from scipy.special import chndtr  # here: it takes a while to import
-
         direct = self.rician_k(radio)
         return float(chndtr(2.0 * (direct + 1.0) * power, 2, 2.0 * direct))
 
@@ -111,8 +103,6 @@ class RayleighFading(RicianFading):
         return 0.0
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        from airmixml.randomness.slot_words import exponentials
-
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
 
 
@@ -125,14 +115,7 @@ class NoFading(RicianFading):
         return math.inf
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        import torch
-
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
-
-
-NONE: Final = NoFading()
-RAYLEIGH: Final = RayleighFading()
-RICIAN: Final = RicianFading()
 
 
 def choose_antenna(
@@ -143,8 +126,6 @@ def choose_antenna(
     ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
     memory.
     """
-    import torch  # here: bounds need none
-
     antennas = scenario.air.antennas
     if scenario.radio.fading == "none":  # all antennas are alike
         return magnitude, torch.full_like(magnitude, float(antennas))
@@ -218,8 +199,6 @@ def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = Fals
     deviation_db = scenario.air.shadowing_db
     if not deviation_db:
         return np.ones(workers)
-    from scipy.special import ndtr, ndtri  # here: it takes a while to import
-
     share = Streams(scenario.seed).generator("air", _SHADOWS_TO_LISTENER if to_listener else _SHADOWS).random(workers)
     lowest = ndtr(-_CUT)
     return np.asarray(10.0 ** (deviation_db * ndtri(lowest + share * (1.0 - 2.0 * lowest)) / 20.0))
@@ -252,7 +231,7 @@ class PathLoss:
         return np.asarray(10.0 ** (-loss / 20.0))
 
 
-class _PowerLaw(PathLoss):
+class PowerLaw(PathLoss):
     """beta_U d^-n, the paper's."""
 
     about = "radio.path_loss_exponent and radio.unit_path_loss_db"
@@ -260,9 +239,6 @@ class _PowerLaw(PathLoss):
     def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
         unit = math.sqrt(db_to_ratio(radio.unit_path_loss_db))
         return np.asarray(unit * distance_metres ** (-radio.path_loss_exponent / 2.0))
-
-
-POWER_LAW: Final = _PowerLaw()
 
 
 def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:

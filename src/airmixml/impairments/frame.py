@@ -16,9 +16,10 @@ workers that move.
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from scipy.special import j0
@@ -43,10 +44,16 @@ class Frame:
     #: time at which each piece is held, about its middle, counted from the resynchronisation at the start of its block
     seconds: tuple[float, ...]
     overhead_symbols: int  #: pilots, guards and the like of the whole slot
-    clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
-    hertz: tuple[float, ...] = ()  #: frequency of each piece, from the carrier; all 0 on a single carrier
+    clusters: tuple[int, ...]  #: the cluster of subcarriers of each piece; all 0 on a single carrier
+    hertz: tuple[float, ...]  #: frequency of each piece, from the carrier; all 0 on a single carrier
     pilot_seconds: float = 0.0  #: middle of the pilots of a block, counted like ``seconds``
-    pilot_hertz: tuple[float, ...] = ()  #: middle of the pilot of each cluster in frequency
+    pilot_hertz: tuple[float, ...] = (0.0,)  #: middle of the pilot of each cluster in frequency
+
+    @classmethod
+    def of(cls, pieces: Iterable[tuple[int, int, float, int, float]], **others: Any) -> Self:
+        """Return the frame of pieces, each with its length, block, seconds, cluster and hertz."""
+        lengths, blocks, seconds, clusters, hertz = zip(*pieces, strict=True)
+        return cls(lengths=lengths, blocks=blocks, seconds=seconds, clusters=clusters, hertz=hertz, **others)
 
     @property
     def pieces(self) -> int:
@@ -79,7 +86,7 @@ class Frame:
     @cached_property
     def pilots(self) -> tuple[int, ...]:
         """The pilot of each piece: that of its block and cluster, counted in the order of their first pieces."""
-        places = list(zip(self.blocks, self.clusters or (0,) * self.pieces, strict=True))
+        places = list(zip(self.blocks, self.clusters, strict=True))
         number = {place: pilot for pilot, place in enumerate(dict.fromkeys(places))}
         return tuple(number[place] for place in places)
 
@@ -91,15 +98,14 @@ class Frame:
     @cached_property
     def with_pilots(self) -> Self:
         """The same slot with its pilots as pieces of no length, before the others of their block."""
-        clusters, hertz = self.clusters or (0,) * self.pieces, self.hertz or (0.0,) * self.pieces
-        pieces = list(zip(self.blocks, self.lengths, self.seconds, clusters, hertz, strict=True))
-        pilots = [
-            (block, 0, self.pilot_seconds, cluster, self.pilot_hertz[cluster] if self.hertz else 0.0)
-            for block, cluster in dict.fromkeys(zip(self.blocks, clusters, strict=True))
-        ]
-        order = sorted([*pilots, *pieces], key=lambda row: row[0])  # which leaves pilots first in their block
-        blocks, lengths, seconds, clusters, hertz = zip(*order, strict=True)
-        return replace(self, blocks=blocks, lengths=lengths, seconds=seconds, clusters=clusters, hertz=hertz)
+        pieces = zip(self.lengths, self.blocks, self.seconds, self.clusters, self.hertz, strict=True)
+        pilots = (
+            (0, block, self.pilot_seconds, cluster, self.pilot_hertz[cluster])
+            for block, cluster in dict.fromkeys(zip(self.blocks, self.clusters, strict=True))
+        )
+        order = sorted([*pilots, *pieces], key=lambda piece: piece[1])  # which leaves pilots first in their block
+        others = {name: getattr(self, name) for name in ("overhead_symbols", "pilot_seconds", "pilot_hertz")}
+        return type(self).of(order, **others)
 
     @cached_property
     def pieces_then_pilots(self) -> Integers:
@@ -116,7 +122,7 @@ class Frame:
 def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
     """Lay out so many data symbols; ``piece_symbols`` asks for pieces of that length (1: nothing is held)."""
     if air.is_ideal:
-        return Frame(lengths=(symbols,), blocks=(0,), seconds=(0.0,), overhead_symbols=0)
+        return Frame.of([(symbols, 0, 0.0, 0, 0.0)], overhead_symbols=0)
     if air.waveform == "ofdm":
         return _ofdm_frame(air, symbols, held=not piece_symbols)
     overhead, of_pilots = air.block_overhead_symbols, air.estimation_pilots + air.pilot_symbols / 2.0
@@ -126,21 +132,14 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
     block_count = -(-symbols // per_block)
     pieces = _pieces_per_block(air, per_block / SYMBOLS_PER_SECOND)
     most = piece_symbols or max(1, -(-per_block // pieces))
-    rows: list[tuple[int, int, float]] = []  # length, block, seconds
+    rows = []
     for block in range(block_count):
         left = min(per_block, symbols - block * per_block)
         for first in range(0, left, most):
             last = min(first + most, left)
             begin, end = ((before + symbol) / SYMBOLS_PER_SECOND for symbol in (first, last))
-            rows.append((last - first, block, air.mean_drift_seconds(begin, end)))
-    lengths, blocks, seconds = zip(*rows, strict=True)
-    return Frame(
-        lengths=lengths,
-        blocks=blocks,
-        seconds=seconds,
-        overhead_symbols=block_count * overhead,
-        pilot_seconds=of_pilots / SYMBOLS_PER_SECOND,
-    )
+            rows.append((last - first, block, air.mean_drift_seconds(begin, end), 0, 0.0))
+    return Frame.of(rows, overhead_symbols=block_count * overhead, pilot_seconds=of_pilots / SYMBOLS_PER_SECOND)
 
 
 def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
@@ -151,7 +150,7 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
     block_count = -(-in_all // per_block)
     pieces = _pieces_per_block(air, per_block * grid.seconds)
     run = -(-per_block // pieces)
-    rows: list[tuple[int, int, float, int, float]] = []  # length, block, seconds, cluster, hertz
+    rows: list[tuple[int, int, float, int, float]] = []
     left = symbols
     for block in range(block_count):
         in_block = min(per_block, in_all - block * per_block)
@@ -171,15 +170,10 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
                     rows.append((length, block, air.mean_drift_seconds(begin, end), cluster, float(at)))
                 else:
                     rows += [(1, block, *at) for at in zip(when, [cluster] * length, where, strict=True)]
-    lengths, blocks, seconds, clusters, hertz = zip(*rows, strict=True)
     on_air = in_all * grid.length + block_count * (grid.pilots * grid.length + grid.guard)
-    return Frame(
-        lengths=lengths,
-        blocks=blocks,
-        seconds=seconds,
+    return Frame.of(
+        rows,
         overhead_symbols=on_air - symbols,
-        clusters=clusters,
-        hertz=hertz,
         pilot_hertz=grid.centres_hz,
         pilot_seconds=(grid.pilots - grid.server_pilots / 2.0) * grid.seconds,
     )

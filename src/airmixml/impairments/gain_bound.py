@@ -16,19 +16,12 @@ from scipy.special import gammaincc, gammainccinv
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.impairments.fading import MOST_FADINGS, fades, renews, weakest_fading
 from airmixml.impairments.frame import Frame, frame_of
-from airmixml.impairments.gain_laws import (
-    Error,
-    GaussianError,
-    SumBound,
-    gain_failure_of,
-    joint_bound,
-    joint_sum_bound,
-)
+from airmixml.impairments.gain_laws import Error, GaussianError, SumBound, gain_failure_of, joint_bound, joint_sum_bound
 from airmixml.impairments.gains import SeatDraws, draw_gains, impairments_of
 from airmixml.impairments.renewal import echoes_of
-from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
+from airmixml.impairments.timing import pulse_of, smears
 from airmixml.privacy.gaussian import bracket_root
-from airmixml.randomness.slot_words import CPU, SlotWords, slot_words
+from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
 
@@ -286,15 +279,14 @@ def gain_spread(scenario: Scenario) -> float:
 @lru_cache(maxsize=16)
 def _gain_spread(scenario: Scenario) -> float:
     air = scenario.air
-    arrives = some_gains(scenario, frame_of(air, _SYMBOLS), 1.0, slot_words(Streams(0), "masks", CPU)).real.numpy()
+    arrives = some_gains(scenario, frame_of(air, _SYMBOLS), 1.0, slot_words(Streams(0), "masks")).real.numpy()
     if air.power_step_db:
         below_db = air.power_step_db * (np.arange(SEATS) % _LEVELS + 0.5) / _LEVELS
         arrives = arrives * 10.0 ** (-below_db[:, None] / 20.0)
     pulse = np.ones((SEATS, 1))
     if smears(air):
-        filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
         offsets = 2.0 * torch.arange(SEATS).double() / (SEATS - 1) - 1.0
-        pulse = timing_factors(air, offsets).numpy() @ filters
+        pulse = pulse_of(air).factors(offsets).numpy() @ pulse_of(air).filters
     taps = arrives[:, :, None] * pulse[:, None, :]  # seats x pieces x symbols around
     mean = taps.mean(axis=0)
     variance, power = np.square(taps - mean).sum(axis=2).mean(axis=0), np.square(mean).sum(axis=1)

@@ -21,11 +21,9 @@ A leaked carrier, ``air.carrier_leakage_db`` over the largest power that the wor
 the norm sqrt(L) R. OFDM has it on the subcarrier of the carrier itself, which no data are sent on.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -33,10 +31,9 @@ from scipy.special import ndtr
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts
 from airmixml.impairments.frame import Frame
+from airmixml.impairments.gains import SeatDraws
 from airmixml.scenario import Air
-
-if TYPE_CHECKING:
-    from airmixml.impairments.gains import SeatDraws
+from airmixml.workers.payloads import steps_to_end
 
 HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
 _START_ROOT_MEAN_SQUARES: Final = 32.0
@@ -52,11 +49,6 @@ class LinearModel(NamedTuple):
 
     gain: float
     error_variance: float
-
-
-def steps_to_end(bits: int) -> float:
-    """Return how many steps lie between zero and the outermost level."""
-    return 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
 
 
 def round_to_levels(values: torch.Tensor, largest: torch.Tensor | float, bits: int) -> torch.Tensor:

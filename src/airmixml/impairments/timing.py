@@ -14,14 +14,14 @@ filtered along the symbols of a block. Terms are added until all of them togethe
 symbol: 4 for a third of a symbol.
 
 A server that is built for a class of hardware knows the mean pulse E rc(m + tau), and solves for the symbols of each
-block (``equalise``). Pilots, which stand alone amid silence, have told the scale already, so the mean pulse is taken
-relative to its middle.
+block (``Pulse.equalise``). Pilots, which stand alone amid silence, have told the scale already, so the mean pulse is
+taken relative to its middle.
 """
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from functools import cached_property, lru_cache
+from typing import Final, Self
 
 import numpy as np
 import torch
@@ -53,63 +53,6 @@ def draw_offsets(draws: SeatDraws) -> torch.Tensor:
     return 2.0 * draws.uniforms("timing-offset")[:, :, 0] - 1.0
 
 
-class PulseExpansion(NamedTuple):
-    """rc(m + largest x) = sum_k p_k(x) f_km for x between -1 and 1, p_k(x) = sum_j c_jk T_j(x)."""
-
-    filters: Doubles  # f; terms x (2 W + 1) symbols
-    coefficients: Doubles  # c; degrees x terms
-
-
-@lru_cache(maxsize=64)
-def pulse_expansion(roll_off: float, largest: float) -> PulseExpansion:
-    """Return the expansion with the fewest terms that misses at most ``PULSE_ERROR``."""
-    reach = ringing_symbols(roll_off, largest)
-    places = np.cos(np.pi * (np.arange(_FINE) + 0.5) / _FINE)
-    pulse = np.array([[raised_cosine(m + largest * x, roll_off) for m in range(-reach, reach + 1)] for x in places])
-    every = np.asarray(chebyshev.chebfit(places, pulse, _FINE // 2))
-    degrees = int(np.flatnonzero(np.linalg.norm(every, axis=1) > _NEGLIGIBLE)[-1]) + 1
-    directions = np.linalg.svd(pulse, full_matrices=False)[2]
-    left = pulse[None] - np.cumsum((pulse @ directions.T).T[:, :, None] * directions[:, None, :], axis=0)
-    terms = int(np.argmax(np.linalg.norm(left, axis=2).max(axis=1) < _OF_NODES * PULSE_ERROR)) + 1
-    return PulseExpansion(directions[:terms], every[:degrees] @ directions[:terms].T)
-
-
-@lru_cache(maxsize=64)
-def expansion_backoff(roll_off: float, largest: float) -> float:
-    """Return what keeps the expansion from amplifying any vector, 1 or a few thousandths less.
-
-    A sampled pulse amplifies none; terms and symbols that are left out may, by as much as they miss. Sums are
-    multiplied with this, pilots too, so that statements hold for what is computed, to the last digit.
-    """
-    filters, coefficients = pulse_expansion(roll_off, largest)
-    offsets = chebyshev.chebvander(np.linspace(-1.0, 1.0, _OFFSETS), len(coefficients) - 1) @ coefficients
-    response = float(np.abs(np.fft.rfft(offsets @ filters, _FREQUENCIES, axis=1)).max())
-    return 1.0 / max(1.0, response * (1.0 + _BETWEEN))
-
-
-def timing_factors(air: Air, offsets: torch.Tensor) -> torch.Tensor:
-    """Return p_k of offsets between -1 and 1, backed off; their shape x terms."""
-    coefficients = pulse_expansion(air.roll_off, air.timing_offset_symbols).coefficients
-    values = [torch.ones_like(offsets), offsets]
-    while len(values) < len(coefficients):
-        values.append(2.0 * offsets * values[-1] - values[-2])
-    backed_off = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.from_numpy(coefficients)
-    return torch.stack(values[: len(coefficients)], dim=-1) @ backed_off.to(offsets)
-
-
-def mean_factors(air: Air) -> Doubles:
-    """Return the means of p_k for a uniform x between -1 and 1: of T_j it is 1 / (1 - j^2), or 0 for odd j."""
-    coefficients = pulse_expansion(air.roll_off, air.timing_offset_symbols).coefficients
-    means = [0.0 if degree % 2 else 1.0 / (1.0 - degree**2) for degree in range(len(coefficients))]
-    return np.asarray(np.array(means) @ coefficients)
-
-
-def pilot_gain(air: Air, offsets: torch.Tensor) -> torch.Tensor:
-    """Return rc(tau), with which a pilot that stands alone amid silence arrives, backed off; shape of the offsets."""
-    filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
-    return timing_factors(air, offsets) @ torch.from_numpy(filters[:, filters.shape[1] // 2]).to(offsets)
-
-
 def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> torch.Tensor:
     """Return sum_m taps_m v_(k+m) in each block by itself, silence around it, by matrix products; slots x symbols."""
     count, length, reach = symbols.shape[1], frame.longest_block, len(taps) // 2
@@ -124,58 +67,110 @@ def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> to
     return filtered.reshape(len(symbols), -1)[:, :count]
 
 
-def smear(sums: torch.Tensor, air: Air, frame: Frame) -> torch.Tensor:
-    """Return sum_i sum_m rc(m + tau_i) w_i v_i(k + m), slots x symbols, of sums weighted with ``timing_factors``."""
-    filters = torch.from_numpy(pulse_expansion(air.roll_off, air.timing_offset_symbols).filters).to(sums.device)
-    mixed = torch.zeros_like(sums[0])
-    for taps, one in zip(filters, sums, strict=True):
-        mixed += filter_blocks(one, taps, frame)
-    return mixed
+class Pulse:
+    """rc(m + largest x) = sum_k p_k(x) f_km for x between -1 and 1, p_k(x) = sum_j c_jk T_j(x).
 
+    It has the fewest terms that miss at most ``PULSE_ERROR``.
+    """
 
-def mean_pulse(air: Air) -> Doubles:
-    """Return E rc(m + tau) / E rc(tau), tau uniform; 2 W + 1 symbols around the middle."""
-    pulse = mean_factors(air) @ pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
-    return np.asarray(pulse / pulse[len(pulse) // 2])
+    def __init__(self, roll_off: float, largest: float) -> None:
+        reach = ringing_symbols(roll_off, largest)
+        places = np.cos(np.pi * (np.arange(_FINE) + 0.5) / _FINE)
+        pulse = np.array([[raised_cosine(m + largest * x, roll_off) for m in range(-reach, reach + 1)] for x in places])
+        every = np.asarray(chebyshev.chebfit(places, pulse, _FINE // 2))
+        degrees = int(np.flatnonzero(np.linalg.norm(every, axis=1) > _NEGLIGIBLE)[-1]) + 1
+        directions = np.linalg.svd(pulse, full_matrices=False)[2]
+        left = pulse[None] - np.cumsum((pulse @ directions.T).T[:, :, None] * directions[:, None, :], axis=0)
+        terms = int(np.argmax(np.linalg.norm(left, axis=2).max(axis=1) < _OF_NODES * PULSE_ERROR)) + 1
+        self.filters: Doubles = directions[:terms]  # f; terms x (2 W + 1) symbols
+        self.coefficients: Doubles = every[:degrees] @ directions[:terms].T  # c; degrees x terms
 
+    @cached_property
+    def backoff(self) -> float:
+        """What keeps the expansion from amplifying any vector, 1 or a few thousandths less.
 
-def equalise(symbols: torch.Tensor, air: Air, frame: Frame) -> torch.Tensor:
-    """Return symbols without the mean of what their neighbours leave in them, block by block; slots x symbols."""
-    length, count = frame.longest_block, symbols.shape[1]
-    if length > _LONGEST_SOLVED:
-        return filter_blocks(symbols, torch.from_numpy(_inverse_filter(air)).to(symbols.device), frame)
-    whole = count // length * length
-    parts = [(symbols[:, :whole].reshape(-1, length), length), (symbols[:, whole:], count - whole)]
-    solved = [
-        (part @ torch.from_numpy(_inverse(air, size)).to(part).T).reshape(len(symbols), -1)
-        for part, size in parts
-        if size
-    ]
-    return torch.cat(solved, dim=1)
+        A sampled pulse amplifies none; terms and symbols that are left out may, by as much as they miss. Sums are
+        multiplied with this, pilots too, so that statements hold for what is computed, to the last digit.
+        """
+        places = np.linspace(-1.0, 1.0, _OFFSETS)
+        offsets = chebyshev.chebvander(places, len(self.coefficients) - 1) @ self.coefficients
+        response = float(np.abs(np.fft.rfft(offsets @ self.filters, _FREQUENCIES, axis=1)).max())
+        return 1.0 / max(1.0, response * (1.0 + _BETWEEN))
 
+    def factors(self, offsets: torch.Tensor) -> torch.Tensor:
+        """Return p_k of offsets between -1 and 1, backed off; their shape x terms."""
+        values = [torch.ones_like(offsets), offsets]
+        while len(values) < len(self.coefficients):
+            values.append(2.0 * offsets * values[-1] - values[-2])
+        backed_off = self.backoff * torch.from_numpy(self.coefficients)
+        return torch.stack(values[: len(self.coefficients)], dim=-1) @ backed_off.to(offsets)
 
-def noise_gain(air: Air) -> float:
-    """Return by how much equalising multiplies the power of noise, away from the ends of a block."""
-    return float(np.square(_inverse_filter(air)).sum())
+    @cached_property
+    def mean_factors(self) -> Doubles:
+        """The means of p_k for a uniform x between -1 and 1: of T_j it is 1 / (1 - j^2), or 0 for odd j."""
+        means = [0.0 if degree % 2 else 1.0 / (1.0 - degree**2) for degree in range(len(self.coefficients))]
+        return np.asarray(np.array(means) @ self.coefficients)
+
+    def pilot_gain(self, offsets: torch.Tensor) -> torch.Tensor:
+        """Return rc(tau), with which a pilot alone amid silence arrives, backed off; shape of the offsets."""
+        return self.factors(offsets) @ torch.from_numpy(self.filters[:, self.filters.shape[1] // 2]).to(offsets)
+
+    def smear(self, sums: torch.Tensor, frame: Frame) -> torch.Tensor:
+        """Return sum_i sum_m rc(m + tau_i) w_i v_i(k + m), slots x symbols, of sums weighted with ``factors``."""
+        mixed = torch.zeros_like(sums[0])
+        for taps, one in zip(torch.from_numpy(self.filters).to(sums.device), sums, strict=True):
+            mixed += filter_blocks(one, taps, frame)
+        return mixed
+
+    @cached_property
+    def mean(self) -> Doubles:
+        """E rc(m + tau) / E rc(tau), tau uniform; 2 W + 1 symbols around the middle."""
+        pulse = self.mean_factors @ self.filters
+        return np.asarray(pulse / pulse[len(pulse) // 2])
+
+    def equalise(self, symbols: torch.Tensor, frame: Frame) -> torch.Tensor:
+        """Return symbols without the mean of what their neighbours leave in them, block by block; slots x symbols."""
+        length, count = frame.longest_block, symbols.shape[1]
+        if length > _LONGEST_SOLVED:
+            return filter_blocks(symbols, torch.from_numpy(self._inverse_filter).to(symbols.device), frame)
+        whole = count // length * length
+        parts = [(symbols[:, :whole].reshape(-1, length), length), (symbols[:, whole:], count - whole)]
+        solved = [
+            (part @ torch.from_numpy(_inverse(self, size)).to(part).T).reshape(len(symbols), -1)
+            for part, size in parts
+            if size
+        ]
+        return torch.cat(solved, dim=1)
+
+    @property
+    def noise_gain(self) -> float:
+        """By how much equalising multiplies the power of noise, away from the ends of a block."""
+        return float(np.square(self._inverse_filter).sum())
+
+    @cached_property
+    def _inverse_filter(self) -> Doubles:
+        """The inverse of the mean pulse in an endless block, cut off where it has died out; 2 W + 1 symbols."""
+        around = np.zeros(_INVERTED_FREQUENCIES)
+        around[np.arange(len(self.mean)) - len(self.mean) // 2] = self.mean
+        response = np.fft.ifft(1.0 / np.fft.fft(around)).real
+        return np.asarray(response[np.arange(-_REACH, _REACH + 1)])
 
 
 @lru_cache(maxsize=16)
-def _inverse(air: Air, length: int) -> Doubles:
+def _inverse(pulse: Pulse, length: int) -> Doubles:
     """Return the inverse of the mean pulse on a block of so many symbols with silence around it; length x length."""
-    pulse = mean_pulse(air)
-    apart = np.arange(length)[None, :] - np.arange(length)[:, None] + len(pulse) // 2
-    inside = (apart >= 0) & (apart < len(pulse))
-    return np.asarray(np.linalg.inv(np.where(inside, pulse[apart.clip(0, len(pulse) - 1)], 0.0)))
+    mean = pulse.mean
+    apart = np.arange(length)[None, :] - np.arange(length)[:, None] + len(mean) // 2
+    inside = (apart >= 0) & (apart < len(mean))
+    return np.asarray(np.linalg.inv(np.where(inside, mean[apart.clip(0, len(mean) - 1)], 0.0)))
 
 
-@lru_cache(maxsize=16)
-def _inverse_filter(air: Air) -> Doubles:
-    """Return the inverse of the mean pulse in an endless block, cut off where it has died out; 2 W + 1 symbols."""
-    pulse = mean_pulse(air)
-    around = np.zeros(_INVERTED_FREQUENCIES)
-    around[np.arange(len(pulse)) - len(pulse) // 2] = pulse
-    response = np.fft.ifft(1.0 / np.fft.fft(around)).real
-    return np.asarray(response[np.arange(-_REACH, _REACH + 1)])
+_pulse: Final = lru_cache(maxsize=64)(Pulse)
+
+
+def pulse_of(air: Air) -> Pulse:
+    """Return the pulse of an air whose symbols reach into their neighbours."""
+    return _pulse(air.roll_off, air.timing_offset_symbols)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from airmixml.arrays import db_to_ratio, watts_to_dbm
 from airmixml.messages import PrivacyError
 from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import SHARE_FOR_TAILS, Antennas, ImperfectAir, Rounding, Transmitters, WorkersNoise
+from airmixml.privacy.facts import SHARE_FOR_TAILS, Antennas, ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, accountant_named, bracket_root, gaussian_mu, require
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
 
@@ -46,8 +46,13 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     require(0.0 < delta < 1.0, f"privacy.delta = {delta:g}: must lie between 0 and 1")
     delta = left_of(delta, mechanism)
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
-    if mechanism.rounding is not None:
-        return _with_tails(epsilon_of, mechanism, mechanism.rounding, delta)
+    if (rounding := mechanism.rounding) is not None:  # Gaussian slots, with a share of delta set aside for tails
+
+        def found(assumed: float) -> float:
+            widened = mechanism.widened(rounding.squared_tilt(assumed, delta))
+            return epsilon_of(widened, delta * (1.0 - SHARE_FOR_TAILS))
+
+        return settled_epsilon(found)
     return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _in_steps(epsilon_of, mechanism, delta)
 
 
@@ -71,18 +76,6 @@ def settled_epsilon(found: Callable[[float], float]) -> float:
             return epsilon
         assumed = epsilon * (1.0 + _SETTLED) + _SETTLED
     return math.inf
-
-
-def _with_tails(
-    epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, rounding: Rounding, delta: float
-) -> float:
-    """Return the epsilon of sums of integers: that of Gaussian slots, with a share of delta set aside for tails."""
-
-    def found(assumed: float) -> float:
-        widened = mechanism.widened(rounding.squared_tilt(assumed, delta))
-        return epsilon_of(widened, delta * (1.0 - SHARE_FOR_TAILS))
-
-    return settled_epsilon(found)
 
 
 def _in_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: GaussianSlots, delta: float) -> float:

@@ -102,12 +102,12 @@ class GaussianSlots:
 
     def widened(self, squared_tilt: float) -> Self:
         """Return the Gaussian slots that hide no more than rounded ones, but for the tails that were cut."""
-        shifts = tuple(min(squared_tilt * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
-        return replace(self, squared_shifts=shifts, rounding=None)
+        return replace(self.louder(squared_tilt), rounding=None)
 
     def louder(self, factor: float) -> Self:
         """Return the slots where ``factor`` times the power is received over the same noise."""
-        return replace(self, squared_shifts=tuple(min(factor * s, _LARGEST_SHIFT) for s in self.squared_shifts))
+        shifts = tuple(min(factor * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
+        return replace(self, squared_shifts=shifts)
 
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.

@@ -259,34 +259,29 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
 
 
 def together(design: Design, copies: int) -> Design:
-    """Return the design in which one worker sends all that so many do who hold the same row."""
-    factor = _times(design, copies)
-    louder = design.scaled(factor)
-    return replace(louder, facts=tuple(each.of_copies(copies, factor) for each in louder.facts))
+    """Return the design in which one worker sends all that so many do who hold the same row.
 
-
-def _times(design: Design, copies: int) -> float:
-    """Return how many times the squared shifts of a worker a row has: c^2, or less where not all its copies can meet.
-
-    With K_t copies in slot t a row has sum_t K_t^2 squared shifts. K_t is at most |N_t|, so that this is at most
-    c |N_t| times those of a worker, and |N_t|^2 times in a single slot. Before a schedule is drawn the sum also has a
-    Chernoff bound, ln P(sum > B) <= T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails
-    with the probability that is stated for the schedule of a worker, whose number of slots it takes the place of.
+    A row has the squared shifts of a worker times c^2, or less where not all its copies can meet. With K_t copies in
+    slot t it has sum_t K_t^2 of them. K_t is at most |N_t|, so that this is at most c |N_t| times those of a worker,
+    and |N_t|^2 times in a single slot. Before a schedule is drawn the sum also has a Chernoff bound, ln P(sum > B) <=
+    T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails with the probability that is
+    stated for the schedule of a worker, whose number of slots it takes the place of.
     """
     # Coins may schedule any number of them.
     at_once = copies if design.sampling == "poisson" else min(copies, design.scheduled)
-    most = float(at_once * (at_once if design.slots == 1 else copies))
+    factor = float(at_once * (at_once if design.slots == 1 else copies))
     alike = len(set(design.received_watts)) == 1
-    if design.drawn is not None or design.max_participations or not (alike and design.schedule_failure):
-        return most
-    present = np.arange(at_once + 1)
-    log_chances = _log_chances(present, copies, design)
-    failure = math.log(design.workers / SCHEDULE_FAILURE)
-    bounds = [
-        (design.slots * max(float(log_sum(log_chances + x * present**2.0)), 0.0) + failure) / x
-        for x in np.geomspace(1e-4, 50.0, 400).tolist()
-    ]
-    return float(min(most, min(bounds) / design.participations))
+    if alike and design.drawn is None and not design.max_participations and design.schedule_failure:
+        present = np.arange(at_once + 1)
+        log_chances = _log_chances(present, copies, design)
+        failure = math.log(design.workers / SCHEDULE_FAILURE)
+        bounds = [
+            (design.slots * max(float(log_sum(log_chances + x * present**2.0)), 0.0) + failure) / x
+            for x in np.geomspace(1e-4, 50.0, 400).tolist()
+        ]
+        factor = float(min(factor, min(bounds) / design.participations))
+    louder = design.scaled(factor)
+    return replace(louder, facts=tuple(each.of_copies(copies, factor) for each in louder.facts))
 
 
 def _log_chances(present: Integers, copies: int, design: Design) -> Doubles:

@@ -13,22 +13,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from airmixml.arrays import dbm_to_watts
+from airmixml.impairments.fading import draw_magnitude
+from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact
+from airmixml.radio.mixing import PowerControl
+from airmixml.randomness.slot_words import SlotWords
+from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-
-if TYPE_CHECKING:
-    import torch
-
-    from airmixml.radio.mixing import PowerControl
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
-    from airmixml.workers.signal import Payload
+from airmixml.workers.signal import Payload
 
 
 class Channels(NamedTuple):
@@ -84,16 +82,12 @@ def receive_mixtures(
     The real part of the noise has variance sigma_n^2 / 2, per complex symbol sigma_n^2, so this is equal in
     distribution to the real part of Eq. (1), divided by b_t.
     """
-    import torch  # here and below: an account needs none
-
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)
 
 
 def signal_power(clean: torch.Tensor, inputs: int) -> torch.Tensor:
     """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
-    import torch
-
     parts = (clean[:, :inputs], clean[:, inputs:] if inputs < clean.shape[1] else clean)
     return torch.stack([part.double().square().mean(dim=1) for part in parts])
 
@@ -149,8 +143,6 @@ class IdealAir:
         self, setting: Any, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:
         """Draw the channels of scheduled workers, slots x scheduled, from the path gain of each worker."""
-        from airmixml.impairments.fading import draw_magnitude
-
         return Channels(draw_magnitude(setting.scenario.radio, gain, workers, slots, source))
 
     def sent(self, setting: Any, planned: Any, channels: Channels, slots: range) -> Any:
@@ -287,9 +279,6 @@ class Noise:
         """Return the sums with noise on them, from standard normal values (slots x symbols), in ``place`` if given."""
         received: Reception = arrival.receive(setting, drawn, normals, place)
         return received
-
-
-RECEIVER: Final = Noise()
 
 
 @dataclass(frozen=True, kw_only=True)

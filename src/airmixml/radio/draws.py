@@ -18,7 +18,7 @@ from airmixml.radio.air import air_of
 from airmixml.radio.mixing import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.privacy_target import asked_received_watts
 from airmixml.radio.system import System
-from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air, Mixing, Scenario
 from airmixml.streams import Secret, StreamName, Streams
 from airmixml.workers import SYMBOLS_PER_SECOND
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airmixml.impairments.gains import SeatGains
     from airmixml.radio.masking import Masking
 
+_CPU: Final = torch.device("cpu")
 _CPU_BLOCK_SLOTS: Final = 2048
 _GPU_BLOCK_SLOTS: Final = 1 << 17
 _CPU_BLOCK_NUMBERS: Final = 1 << 22
@@ -228,7 +229,7 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
             )
 
 
-def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
+def draw_slots(setting: AirSetting, slots: range, device: torch.device = _CPU) -> SlotTensors:
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
     sending = scenario.radio.schedule_kind
@@ -271,7 +272,7 @@ def slots_of_rounds(scenario: Scenario) -> range:
     return range(first, first + scenario.learner.rounds)
 
 
-def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:
+def draw_noise(setting: AirSetting, slots: range, device: torch.device = _CPU) -> torch.Tensor:
     """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
     source = slot_words(setting.streams, "noise", device)
     return source.normals(slots, setting.signal.symbols)
@@ -282,7 +283,7 @@ def in_blocks(slots: range, block_slots: int) -> list[range]:
     return [slots[first : first + block_slots] for first in range(0, len(slots), block_slots)]
 
 
-def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
+def suitable_block(setting: AirSetting, device: torch.device = _CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
     per_seat = _NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * air_of(setting.scenario).drawn_gains(setting)
     per_slot = setting.signal.symbols + per_seat * setting.scenario.seats

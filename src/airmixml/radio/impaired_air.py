@@ -12,12 +12,10 @@ next lower one, or stays silent: it is never louder than planned. How soft a sea
 schedule still hides, since its vector keeps within the same bounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 
@@ -40,16 +38,15 @@ from airmixml.messages import PrivacyError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
-from airmixml.radio.air import Channels, IdealAir, prefix_bound
+from airmixml.radio.air import Arrival, Channels, IdealAir, prefix_bound
+from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.impaired_reception import ImpairedArrival
+from airmixml.radio.system import System
 from airmixml.randomness.slot_words import SlotWords, slot_words
+from airmixml.scenario import Air, Scenario
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
-
-if TYPE_CHECKING:
-    from airmixml.radio.air import Arrival
-    from airmixml.radio.draws import AirSetting, SlotTensors
-    from airmixml.radio.system import System
-    from airmixml.scenario import Air, Scenario
-    from airmixml.workers.signal import Payload
+from airmixml.workers.payloads import steps_to_end
+from airmixml.workers.signal import Payload
 
 _MOST_PROBES: Final = 512  # which tell a variance within 6 %
 _MOST_SILENT: Final = 0.999
@@ -208,8 +205,6 @@ class _ImpairedAir(IdealAir):
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        from airmixml.radio.impaired_reception import ImpairedArrival
-
         return ImpairedArrival(setting, payload, index, drawn, slots)
 
 
@@ -252,8 +247,7 @@ def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> fl
     if air.waveform == "ofdm":
         return max(replacement, longest)
     # Rounding moves a vector by half a step in each symbol at most.
-    steps = 1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1)
-    radius = math.sqrt(signal.symbols) * _largest_symbol(scenario, signal) / steps
+    radius = math.sqrt(signal.symbols) * _largest_symbol(scenario, signal) / (2.0 * steps_to_end(air.dac_bits))
     apart = math.sqrt(signal.largest_squared_distance(squared_norm, squared_distance)) + 2.0 * radius
     return max(replacement, min(longest, apart**2))
 

@@ -23,15 +23,7 @@ from airmixml.impairments.hardware import (
     round_to_levels,
     rounding_variance,
 )
-from airmixml.impairments.timing import (
-    draw_offsets,
-    equalise,
-    noise_gain,
-    pilot_gain,
-    smear,
-    smears,
-    timing_factors,
-)
+from airmixml.impairments.timing import draw_offsets, pulse_of, smears
 from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
@@ -102,7 +94,7 @@ class ImpairedArrival(Arrival):
             self.setting, self.frame, self.drawn.power_watts[:, seats]
         )
         if smears(self.air):
-            shares = shares * pilot_gain(self.air, draw_offsets(self.gains.draws.some(seats)))
+            shares = shares * pulse_of(self.air).pilot_gain(draw_offsets(self.gains.draws.some(seats)))
         return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
 
     def _divisor(self, mean: torch.Tensor) -> torch.Tensor:
@@ -142,7 +134,7 @@ class ImpairedArrival(Arrival):
             if (part == "imag" or self._sums) and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
-                factors = timing_factors(self.air, draw_offsets(draws))
+                factors = pulse_of(self.air).factors(draw_offsets(draws))
                 some = sent.weighted_sums(samples, weights, factors, self._places)
             else:
                 some = sent.weighted_sum(samples, weights, self._places)
@@ -152,7 +144,7 @@ class ImpairedArrival(Arrival):
         """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
         parts = self._sums
         if smears(self.air):
-            parts = {part: smear(each, self.air, self.frame) for part, each in parts.items()}
+            parts = {part: pulse_of(self.air).smear(each, self.frame) for part, each in parts.items()}
         along, across = parts["real"], parts.get("imag")
         by = self._on_symbols(1.0 / divisor)
         real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
@@ -201,14 +193,14 @@ class ImpairedArrival(Arrival):
             levels = causal_levels(received, frame, start, air.adc_range or HEADROOM)
         received, across, least = convert_received(air, received, across, levels)
         if smears(air):
-            clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
-            least = noise_gain(air) * least
+            clean, received, across = (pulse_of(air).equalise(each, frame) for each in (clean, received, across))
+            least = pulse_of(air).noise_gain * least
         variance, snr = across[:, : setting.signal.input_symbols].square().mean(dim=1).clamp(min=least), None
         if self.residual is not None:
             # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
             heard = scales[0] * self._normals(symbols, _NOISE_ON_PROBES) + self._left(drawn, _PROBES)
             if smears(air):
-                heard = equalise(heard, air, frame)
+                heard = pulse_of(air).equalise(heard, frame)
             probes = setting.noise.probes(setting.scenario, symbols)
             variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
             snr = signal_power(clean, setting.signal.input_symbols) / variance
@@ -237,10 +229,7 @@ def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tens
 
 
 def convert_received(
-    air: Air,
-    along: torch.Tensor,
-    across: torch.Tensor,
-    levels: torch.Tensor | None = None,
+    air: Air, along: torch.Tensor, across: torch.Tensor, levels: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
     """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
 

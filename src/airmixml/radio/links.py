@@ -17,18 +17,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.late import torch
 from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
-from airmixml.scenario import Air, Radio, Scenario
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Air, Link, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.system import System
     from airmixml.radio.workers_noise import IntegerSums
-    from airmixml.scenario.tables import Link
 
 WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
@@ -63,8 +65,6 @@ class AnalogLink:
 
         Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
         """
-        from scipy.special import ndtri  # here: it takes a while to import
-
         snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
         return snr * dbm_to_watts(scenario.radio.noise_dbm) / 2.0
 
@@ -128,9 +128,6 @@ class AnalogLink:
     def bandwidth_hz(self, scenario: Scenario) -> float:
         """Return the spectrum that it takes."""
         return SYMBOLS_PER_SECOND * (1.0 + scenario.air.roll_off)
-
-
-ANALOG: Final = AnalogLink()
 
 
 class AbsentWorkers(Air):
@@ -233,10 +230,6 @@ class DigitalLink(AnalogLink):
 
     def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
         """Return who sends and who arrives: the server has the mean over the latter."""
-        import torch
-
-        from airmixml.randomness.slot_words import slot_words
-
         scenario, device = setting.scenario, planned.ratios.device
         seats = planned.ratios.shape[1]
         chance = slot_words(setting.streams, "air", device).uniforms(slots, seats)
@@ -282,6 +275,3 @@ def link_rows(link: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("digital link", f"{points} at {link['rate_mbps']:g} Mb/s, {link['lost_share']:.2g} of the vectors lost"),
         ("a worker sends", f"{sent}; backhaul {link['backhaul_bits'] / 1e6:,.4g} Mbit"),
     ]
-
-
-DIGITAL: Final = DigitalLink()

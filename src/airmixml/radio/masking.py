@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
 from airmixml.impairments.fading import silent_share, weakest_gain
+from airmixml.late import torch
 from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, Honest, MaskGraph, connected_degree, draw_graph, who_is_left
 from airmixml.messages import PrivacyError, ScenarioError
@@ -19,9 +20,6 @@ from airmixml.privacy.design import binomial_quantile
 from airmixml.radio.air import air_of
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
-
-if TYPE_CHECKING:
-    import torch
 
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _ROUNDING: Final = 1e-9
@@ -297,8 +295,6 @@ def rules_of(scenario: Scenario, masking: Masking) -> rules.Rules | None:
 
 def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
     """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats."""
-    import torch  # here: an account needs none
-
     graph, agreed, seats = masking.graph, rules_of(scenario, masking), sending.shape[1]
     if graph is None or agreed is None:
         return

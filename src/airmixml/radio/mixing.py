@@ -13,22 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts, own_numbers, watts_to_dbm
 from airmixml.impairments.fading import weakest_gain
+from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
-from airmixml.scenario import Scenario
-
-if TYPE_CHECKING:
-    import torch
-
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Mixing
-
+from airmixml.randomness.slot_words import SlotWords, log_gammas
+from airmixml.scenario import Mixing, Scenario
 
 _SUMS_WITHIN: Final = 1e-9
 _WORDS_PER_GAMMA, _WORDS_PER_FURTHER_ATTEMPT = 3, 2
@@ -46,8 +41,6 @@ class Ratios:
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the shares of some slots for a prior of shape scheduled; slots x scheduled."""
-        import torch  # here and below: an account needs none
-
         chances = np.asarray(source.uniforms(slots, len(prior)).cpu(), dtype=np.float64)
         found = own_numbers(
             lambda: self.shares(chances),
@@ -67,8 +60,6 @@ class DirMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw gamma variates as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0."""
-        from airmixml.randomness.slot_words import log_gammas
-
         per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
         logarithms = log_gammas(
             mixing.alpha * prior,
@@ -87,8 +78,6 @@ class NonMix(Ratios):
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        import torch
-
         upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
         chosen = torch.searchsorted(upper, source.uniforms(slots, 1), right=True)
         return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
@@ -104,15 +93,8 @@ class EqualMix(Ratios):
         return prior.repeat(len(slots), 1)
 
 
-DIRMIX: Final = DirMix()
-NONMIX: Final = NonMix()
-EQUALMIX: Final = EqualMix()
-
-
 def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
-    import torch
-
     prior = torch.tensor(mixing.prior or (1.0 / scheduled,) * scheduled, dtype=torch.float64)
     drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
     return drawn
@@ -142,8 +124,6 @@ class Assignment:
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Deal the ratios of these slots out; slots x scheduled."""
-        import torch
-
         chances = source.uniforms(slots, ratios.shape[1])
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
         found = own_numbers(
@@ -156,7 +136,7 @@ class Assignment:
         return torch.from_numpy(found).to(ratios.device)
 
 
-class _RandomOrder(Assignment):
+class RandomOrder(Assignment):
     """Any worker may get any ratio."""
 
     about = "in random order"
@@ -191,10 +171,6 @@ class MaxMin(Assignment):
     ) -> torch.Tensor:
         order = magnitude.argsort(dim=1, stable=True)
         return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
-
-
-RANDOM: Final = _RandomOrder()
-MAX_MIN: Final = MaxMin()
 
 
 def wrong_policy(scenario: Scenario, what: str) -> PluginError:
@@ -232,7 +208,7 @@ class PowerPolicy:
         return received_watts / shares**2
 
 
-class _LargestPower(PowerPolicy):
+class LargestPower(PowerPolicy):
     """All that the power limit allows."""
 
     about = "the workers' power limit"
@@ -244,7 +220,7 @@ class _LargestPower(PowerPolicy):
         return largest
 
 
-class _PrivatePower(PowerPolicy):
+class PrivatePower(PowerPolicy):
     """The largest power that keeps the privacy target, the same beta max q^2 in every slot (Proposition 2)."""
 
     about = "the privacy target"
@@ -258,7 +234,7 @@ class _PrivatePower(PowerPolicy):
         return private_watts()
 
 
-class _FixedPower(PowerPolicy):
+class FixedPower(PowerPolicy):
     """The beta that the scenario gives."""
 
     about = "power_scale_watts"
@@ -276,11 +252,6 @@ class _FixedPower(PowerPolicy):
         self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
     ) -> torch.Tensor:
         return largest.new_full(largest.shape, scenario.mixing.power_scale_watts)
-
-
-LARGEST: Final = _LargestPower()
-PRIVATE: Final = _PrivatePower()
-FIXED: Final = _FixedPower()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,8 +306,8 @@ def control_power(
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
-    if not isinstance(asked, type(largest)) or asked.shape not in (largest.shape, ()):
-        told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, type(largest)) else shown(asked)
+    if not isinstance(asked, torch.Tensor) or asked.shape not in (largest.shape, ()):
+        told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, torch.Tensor) else shown(asked)
         raise wrong_policy(
             scenario, f"its power_scale returns {told}; must return a tensor of one beta for each slot, {len(largest)}"
         )

@@ -3,8 +3,6 @@
 The target is shared between slots and a private mean. A row, or a person, may be on several workers of a scenario.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -113,29 +111,20 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     scenario = scenario.met
-    system, privacy = System.moving(scenario, sensitivity), scenario.privacy
+    system, asked = System.moving(scenario, sensitivity), vars(target_question(scenario))
     if distance_metres is not None:
         system = replace(system, farthest_metres=float(distance_metres.max()))
     needed_watts = system.noise.needed_watts(scenario, sensitivity, system.floor)
     if needed_watts is not None:
         return needed_watts
-    epsilon, delta = slots_target(scenario)
+    epsilon, _ = slots_target(scenario)
     # The received power at which a replaced sample moves a slot by the noise's deviation, and such slots.
     unit_watts: float = scenario.privacy.noise_kind.stated_watts(scenario) / 2.0 / sensitivity.replacement
     unit = system.design(unit_watts)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 
     def calibrated_watts(design: Design) -> float:
-        factor = calibrate_power(
-            design,
-            adversary_named(privacy.adversary, scenario),
-            privacy.accountant,
-            adjacency=privacy.adjacency,
-            epsilon=epsilon,
-            delta=delta,
-            quickly=quickly,
-        )
-        return factor * unit_watts
+        return calibrate_power(design, **asked, epsilon=epsilon, quickly=quickly) * unit_watts
 
     told = hidden.stating(facts.PowerTells())
     if system.floor == 0.0 or system.air.gains_tell_schedule(scenario):  # no power, however low, would hide it
@@ -259,11 +248,7 @@ def row_statement(
 
 
 def row_statements(
-    scenario: Scenario,
-    design: Design,
-    copies: int,
-    centring: Any | None = None,
-    joined: Design | None = None,
+    scenario: Scenario, design: Design, copies: int, centring: Any | None = None, joined: Design | None = None
 ) -> list[PrivacyStatement]:
     """Return the same for every adversary that something is certified against, the scenario's own first."""
     stated = []

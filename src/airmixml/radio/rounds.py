@@ -5,8 +5,6 @@ all workers were told, which is public. Rounds follow the slots of a transmissio
 run are rounds (``workers.sends = "gradients"``).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import fields, replace

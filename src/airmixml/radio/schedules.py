@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from scipy.special import bdtr
 
 from airmixml.arrays import Doubles, Integers, own_numbers
+from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
-
-if TYPE_CHECKING:
-    import torch
-
-    from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Radio, Scenario
+from airmixml.radio.mixing import draw_ratios
+from airmixml.randomness.slot_words import PhiloxWords, SlotWords, draw_schedule
+from airmixml.scenario import Radio, Scenario
 
 _SMALLEST_DELTA: Final = 1e-15
 # More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
@@ -73,7 +72,6 @@ class Schedule:
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the workers of these slots; slots x seats."""
-        import torch
 
         def chances(count: int) -> Doubles:
             return np.asarray(source.uniforms(slots, count).cpu(), dtype=np.float64)
@@ -96,8 +94,6 @@ class Schedule:
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
-        from airmixml.radio.mixing import draw_ratios
-
         mixing, drawn = scenario.mixing, draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
         dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, drawn, magnitude, slots, dealing)
         return dealt
@@ -133,7 +129,7 @@ class Schedule:
         return int(most)
 
 
-class _FixedSize(Schedule):
+class FixedSize(Schedule):
     """|N_t| of N, uniformly, without replacement; where participations are limited, in rounds."""
 
     about = "exactly |N_t| workers per slot, drawn at random"
@@ -146,10 +142,6 @@ class _FixedSize(Schedule):
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        import torch
-
-        from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
-
         radio, workers = scenario.radio, scenario.workers.count
         if radio.scheduled == workers:
             # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
@@ -164,7 +156,7 @@ class _FixedSize(Schedule):
         return drawn[offset : offset + len(slots)]
 
 
-class _Poisson(_FixedSize):
+class Poisson(FixedSize):
     """Each worker by a coin of its own. As many as that would be are drawn; seats that nobody takes stay silent."""
 
     about = "each worker by its own coin, |N_t| on average"
@@ -186,22 +178,18 @@ class _Poisson(_FixedSize):
         tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
 
     def seats(self, scenario: Scenario) -> int:
-        return _seats(scenario.radio.scheduled, scenario.workers.count)
+        return max(1, binomial_quantile(_NO_SEAT_LEFT, scenario.workers.count, scenario.sampling_rate))
 
     def seats_with_gains(self, scenario: Scenario) -> int:
         return scenario.workers.count
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        from airmixml.randomness.slot_words import draw_schedule
-
         return draw_schedule(slots, self.seats(scenario), scenario.workers.count, source)
 
     def shares(
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw which seats are taken: Binomial(N, |N_t| / N) of them."""
-        import torch
-
         seats = scenario.seats
         chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
         fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
@@ -219,30 +207,17 @@ class _Poisson(_FixedSize):
         return (1.0 - scheduled / workers) / scheduled
 
 
-@lru_cache(maxsize=64)
-def _seats(scheduled: int, workers: int) -> int:
-    return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
-
-
 def _set(radio: Radio) -> str:
     return f'radio.schedule = "{radio.schedule}"'
-
-
-FIXED: Final = _FixedSize()
-POISSON: Final = _Poisson()
 
 
 @lru_cache(maxsize=8)
 def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, ...]:
     """Return P(Binomial(N, rate) <= n) for n below the seats."""
-    from scipy.special import bdtr
-
     return tuple(bdtr(np.arange(seats), workers, rate).tolist())
 
 
 @lru_cache(maxsize=2)
 def _draw_rounds(rounds: range, length: int, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
     """Draw whole rounds, kept because a long one serves many blocks of slots; (rounds length) x scheduled."""
-    from airmixml.randomness.slot_words import draw_schedule
-
     return draw_schedule(rounds, length * scheduled, workers, source).reshape(len(rounds) * length, scheduled)

@@ -3,22 +3,18 @@
 No symbol is looked at, so a plan can be added up without data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
+from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.system import System
-
-if TYPE_CHECKING:
-    from airmixml.radio.centring import CentringSlot
 
 _SILENT_WATTS: Final = 1e-300
 
@@ -59,8 +55,6 @@ class SlotTotals:
         self._sent_failure = setting.air.sent_failure(scenario)
         self.centring: CentringSlot | None = None
         if workers.centre_on_air:
-            from airmixml.radio.centring import averaged_numbers, plan_centring
-
             numbers = averaged or averaged_numbers(workers, self.signal.features, None)
             self.centring = plan_centring(scenario, numbers, setting.distance_metres)
         if self.centring is not None:

@@ -300,12 +300,7 @@ class AirReport(Tally):
 
 
 def rehearse(
-    scenario: Scenario,
-    input_dim: int,
-    label_dim: int,
-    *,
-    progress: Progress = silent,
-    holding: Integers | None = None,
+    scenario: Scenario, input_dim: int, label_dim: int, *, progress: Progress = silent, holding: Integers | None = None
 ) -> Tally:
     """Return the tally that ``simulate`` with that seed has, without data."""
     (tally,) = rehearse_family([scenario], input_dim, label_dim, progress=progress, holding=holding)

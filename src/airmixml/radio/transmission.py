@@ -13,6 +13,7 @@ from airmixml.arrays import find_device, in_order, physical_memory_bytes, using_
 from airmixml.data import DataSet
 from airmixml.messages import ScenarioError
 from airmixml.radio.air import Reception, air_of
+from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import (
     AirSetting,
     MixtureBlock,
@@ -225,8 +226,6 @@ def open_air(
     elif population.count != count:
         raise ScenarioError(f"workers.count = {count}: must be the population's {population.count}")
     if first.workers.centre_on_air:
-        from airmixml.radio.centring import centre_privately
-
         dataset = centre_privately(scenarios, dataset, population, streams)
     distance_metres = population.distance_metres
     settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
@@ -234,11 +233,7 @@ def open_air(
     return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
 
 
-def run_here(
-    air: Air,
-    receive: Callable[[int, MixtureBlock], None],
-    context: RunContext,
-) -> list[Transmission]:
+def run_here(air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext) -> list[Transmission]:
     """Run all slots, and hand each block to ``receive`` with the number of its scenario, in order."""
     reports, examples = air.new_reports(), list[MixtureBlock]()
     progress = context.progress

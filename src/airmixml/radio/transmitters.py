@@ -43,13 +43,12 @@ from airmixml.impairments.hardware import (
     limit_amplitude,
     round_to_levels,
     rounding_variance,
-    steps_to_end,
 )
-from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
+from airmixml.impairments.timing import filter_blocks, pulse_of, smears
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Air, Scenario
-from airmixml.workers.payloads import Wrapper, shorten
+from airmixml.workers.payloads import Wrapper, shorten, steps_to_end
 from airmixml.workers.signal import Payload, Vectors
 
 _FEW_NUMBERS: Final = 1 << 26
@@ -268,11 +267,7 @@ class ResidualNoise:
     def __init__(self, scenario: Scenario, masking: Masking) -> None:
         self.masking, self.air, self._seats = masking, scenario.air, scenario.radio.scheduled
         self._recovers = masking.self_watts > 0.0
-        self._filters = (
-            pulse_expansion(self.air.roll_off, self.air.timing_offset_symbols).filters
-            if smears(self.air)
-            else np.ones((1, 1))
-        )
+        self._filters = pulse_of(self.air).filters if smears(self.air) else np.ones((1, 1))
         self._kept: torch.Tensor | None = None  # x of every seat, where a sum over the drawn masks is taken
         self._sums: dict[str, torch.Tensor] = {}
 
@@ -288,7 +283,7 @@ class ResidualNoise:
         gains = arriving.real * sending[:, :, None]
         terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
         if offsets is not None:
-            terms = timing_factors(self.air, offsets)
+            terms = pulse_of(self.air).factors(offsets)
         products = (terms[..., :, None] * terms[..., None, :]).flatten(2)
         by_piece = gains.transpose(1, 2)
         self._add("squares", (by_piece.square() @ products).reshape(*by_piece.shape[:2], self.terms, self.terms))
@@ -351,7 +346,7 @@ class ResidualNoise:
 
         The mean pulse relative to its middle, times what dividing by the mean gain of those who are there makes of it.
         """
-        means = torch.from_numpy(mean_factors(self.air)) if smears(self.air) else torch.ones(1, dtype=torch.float64)
+        means = torch.from_numpy(pulse_of(self.air).mean_factors if smears(self.air) else np.ones(1))
         middle = torch.from_numpy(self._filters[:, self._filters.shape[1] // 2])
         present = self._sums["present"]
         there = torch.where(present > 0.0, present, 1.0)

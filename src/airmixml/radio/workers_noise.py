@@ -14,27 +14,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
+from airmixml.late import torch
 from airmixml.masks.graph import Honest
 from airmixml.messages import ScenarioError, as_set
 from airmixml.privacy import Design, Sensitivity, facts
 from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
-from airmixml.radio.masking import (
-    Masking,
-    any_masking,
-    check_recovered,
-    choose_masking,
-    honest_with,
-)
+from airmixml.radio.masking import Masking, any_masking, check_recovered, choose_masking, honest_with
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-
-if TYPE_CHECKING:
-    import torch
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
@@ -227,7 +219,7 @@ class OwnNoise(Noise):
         )
 
 
-class _MaskedNoise(OwnNoise):
+class MaskedNoise(OwnNoise):
     """The same, and masks that pairs of workers share: one adds what the other subtracts."""
 
     about = "the workers' own noise, and masks that cancel in the sum"
@@ -305,8 +297,6 @@ class _NoiseOnIntegers(OwnNoise):
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Reception:
-        import torch
-
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
         sending = drawn.ratios > 0.0
@@ -340,10 +330,8 @@ class _NoiseOnIntegers(OwnNoise):
         )
 
 
-class _MaskedOnIntegers(_NoiseOnIntegers, _MaskedNoise):
+class _MaskedOnIntegers(_NoiseOnIntegers, MaskedNoise):
     """The same with masks that are uniform modulo 2^b."""
 
 
-OWN: Final = OwnNoise()
-MASKED: Final = _MaskedNoise()
 _INTEGERS: Final = {each.masked: each for each in (_NoiseOnIntegers(), _MaskedOnIntegers())}

@@ -9,6 +9,8 @@ A slot takes a fixed number of words from each stream, in order. Rare draws that
 again) take them from further sequences, the ``attempts``.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,10 +19,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import without_torch
+from airmixml.late import torch
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 
 _WORDS_PER_COUNTER: Final = 4
@@ -208,7 +210,6 @@ def _leading_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
     return (words >> (64 - bits)).bitwise_and_((1 << bits) - 1)
 
 
-CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
 _WORDS_PER_KEY: Final = 1 << 16
 _WORDS_AT_ONCE: Final = 1 << 15
@@ -242,7 +243,7 @@ class PhiloxWords(SlotWords):
     """Words that follow from a key: those of a simulation."""
 
     key: Key
-    device: torch.device = CPU
+    device: torch.device
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
         made = words_from(self.key, attempt, slots.start * per_slot, len(slots) * per_slot, self.device)
@@ -269,7 +270,7 @@ class SecretWords(SlotWords):
 
     secret: Secret
     stream: int
-    device: torch.device = CPU
+    device: torch.device
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
         def draw(rng: np.random.Generator, count: int) -> NDArray[Any]:
@@ -316,8 +317,9 @@ class SecretWords(SlotWords):
         return torch.from_numpy(made).to(self.device)
 
 
-def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
-    """Return the words of the stream ``name`` that slots are drawn from, made on the device."""
+def slot_words(streams: Streams, name: StreamName, device: torch.device | None = None) -> SlotWords:
+    """Return the words of the stream ``name`` that slots are drawn from, made on the device; None: on the CPU."""
+    device = device or torch.device("cpu")
     hidden = streams.hidden_number(name)
     if streams.secret is not None and hidden is not None:
         return SecretWords(streams.secret, hidden, device)

@@ -30,7 +30,10 @@ class Grid:
         """Read ``KEY=V1,V2,...`` of each key; lists are in brackets, and what holds a comma in quotes."""
         texts: dict[str, list[str]] = {}
         for each in asked:
-            key, values = _key_and_values(each)
+            key, equals, listed = (part.strip() for part in each.partition("="))
+            values = _split(listed)
+            if not equals or not all(values):
+                raise ScenarioError(f"--grid {shown_name(each)}: must be KEY=V1,V2,..., such as {_EXAMPLE}")
             if key in texts:
                 raise ScenarioError(f"--grid {shown_name(key)}: given twice; put all its values into one --grid")
             texts[key] = values
@@ -98,14 +101,6 @@ def _parsed(key: str, text: str) -> Any:
         raise ScenarioError(f"--grid {key}: holds a list; write each in brackets, such as {key}=[32,16],[64]")
     table, _, entry = key.rpartition(".")
     return parse_assignments([f"{key}={text}"])[table][entry]
-
-
-def _key_and_values(asked: str) -> tuple[str, list[str]]:
-    key, equals, listed = asked.partition("=")
-    values = _split(listed)
-    if not equals or not all(values):
-        raise ScenarioError(f"--grid {shown_name(asked)}: must be KEY=V1,V2,..., such as {_EXAMPLE}")
-    return key.strip(), values
 
 
 def _split(text: str) -> list[str]:

@@ -60,8 +60,7 @@ class Scenario:
     @property
     def seats(self) -> int:
         """The most workers that may transmit in a slot."""
-        seats: int = self.radio.schedule_kind.seats(self)
-        return seats
+        return int(self.radio.schedule_kind.seats(self))
 
     @property
     def all_send(self) -> bool:

@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -184,27 +184,20 @@ def _toml_or_word(text: str) -> Any:
 
 def rule_of(name: str) -> Any:
     """Return what the values of a key must be."""
-    return TOP_LEVEL[name] if name in TOP_LEVEL else declared(name)["rule"]
-
-
-def declared(name: str) -> Mapping[str, Any]:
-    """Return rule and doc of a key of a table."""
     table, _, entry = name.rpartition(".")
-    return next(each.metadata for each in fields(TABLES[table]) if each.name == entry)
+    return TABLES[table].__dataclass_fields__[entry].metadata["rule"] if table else TOP_LEVEL[name]
 
 
 def table_lines(table: Any, *, comments: bool = True) -> list[str]:
     """Return a line for each key of a table, with what it means."""
-    lines = [(f"{entry.name} = {toml_value(getattr(table, entry.name))}", _meaning(entry)) for entry in fields(table)]
-    return [f"{line:<34} # {meaning}" if comments else line for line, meaning in lines]
-
-
-def _meaning(entry: Field[Any]) -> str:
-    doc: str = entry.metadata.get("doc", "")
-    rule = entry.metadata.get("rule")
-    if not isinstance(rule, Choice) or len(rule.options) < 2:
-        return doc
-    return f"{doc} ({' | '.join(rule.words)})"
+    lines = []
+    for entry in fields(table):
+        line = f"{entry.name} = {toml_value(getattr(table, entry.name))}"
+        rule, meaning = entry.metadata.get("rule"), entry.metadata.get("doc", "")
+        if isinstance(rule, Choice) and len(rule.options) > 1:
+            meaning += f" ({' | '.join(rule.words)})"
+        lines.append(f"{line:<34} # {meaning}" if comments else line)
+    return lines
 
 
 def toml_value(value: object) -> str:

@@ -1,23 +1,15 @@
-"""What an encoder computes of a sample, what it declares about the result, what it costs; encoders that keep inputs.
-
-Nothing here needs NumPy, so that a scenario can be checked at once.
-"""
-
-from __future__ import annotations
+"""What an encoder computes of a sample, what it declares about the result, what it costs; encoders that keep inputs."""
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-from airmixml.arrays import ImageShape
+from numpy.random import Generator
+
+from airmixml.arrays import ImageShape, Singles
 from airmixml.registries import ENCODERS
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
-    from airmixml.arrays import Singles
-    from airmixml.scenario import Workers
+from airmixml.scenario import Workers
 
 HARD_OPERATION: Final = 10
 FLOAT_BYTES: Final = 4

@@ -16,19 +16,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Grid, Moments, Products
 from airmixml.workers.payloads import Broadcast
 from airmixml.workers.signal import Part, Signal, Vectors
-
-if TYPE_CHECKING:
-    import torch
 
 BITS_PER_NUMBER: Final = 32
 """Of what is broadcast, in single precision."""

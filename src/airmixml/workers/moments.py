@@ -12,24 +12,13 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.workers.signal import (
-    BLOCK,
-    NUMBERS_AT_ONCE,
-    Part,
-    Places,
-    PoolPayload,
-    Signal,
-    Vectors,
-    rounding_backoff,
-)
-
-if TYPE_CHECKING:
-    import torch
+from airmixml.late import torch
+from airmixml.workers.signal import BLOCK, NUMBERS_AT_ONCE, Part, Places, PoolPayload, Signal, Vectors, rounding_backoff
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
@@ -122,8 +111,6 @@ class Products(PoolPayload):
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
         """What is declared; pool."""
-        import torch
-
         return torch.full((self.pool_size,), self.largest_norm**2, dtype=torch.float64, device=self.device)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
@@ -142,8 +129,6 @@ class Products(PoolPayload):
         self, index: torch.Tensor, weights: torch.Tensor, places: Places | None, factors: torch.Tensor | None
     ) -> torch.Tensor:
         """Return the sum for each factor (None: one, of 1); factors x slots x symbols."""
-        import torch
-
         most, features, count = self.held.shape[1], self.signal.features, 1 if factors is None else factors.shape[2]
         at_once = max(1, BLOCK // most)
         backoff = rounding_backoff(self.workers_in_slot(index, places) * most, at_once * most)
@@ -171,8 +156,6 @@ class Products(PoolPayload):
         Weights are slots x rows x pieces, in the precision that products are to have, factors slots x rows x any.
         Without ``lengths`` of pieces there is one, and no weight is negative.
         """
-        import torch
-
         left, right = (torch.from_numpy(each).to(weights) for each in self.factors(rows))
         count = 1 if factors is None else factors.shape[2]
         total = torch.empty((count, len(rows), self.signal.symbols), dtype=torch.float64, device=self.device)
@@ -191,8 +174,6 @@ class Products(PoolPayload):
 
     def tiles(self, lengths: tuple[int, ...]) -> list[Tile]:
         """Return how the symbols of a slot with pieces of these lengths are made of products; kept."""
-        import torch
-
         if lengths not in self._tiles:
             left, right = (torch.from_numpy(each).to(self.device) for each in self.grid[:2])
             piece = torch.repeat_interleave(torch.tensor(lengths)).to(self.device)
@@ -291,8 +272,6 @@ class Moments(Products):
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
         """The largest product of each sample; of several rows a bound, the sum of theirs."""
-        import torch
-
         of_rows = largest_product(*self._pool, self.signal.label_weight)
         weights = torch.from_numpy(self.row_weights).to(self.device)
         return (weights * of_rows[torch.from_numpy(self.held).to(self.device)]).sum(dim=1)
@@ -300,8 +279,6 @@ class Moments(Products):
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
         """||x||^4 + w^2 ||x||^2 ||l||^2 of each sample; of several rows what is declared."""
-        import torch
-
         if self.rows is not None:
             return super().squared_lengths
         inputs, labels = (torch.linalg.vector_norm(each, dim=1).double().square() for each in self._pool)
@@ -311,8 +288,6 @@ class Moments(Products):
     @cached_property
     def _pool(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and labels of the pool on the device."""
-        import torch
-
         return torch.from_numpy(self.inputs).to(self.device), torch.from_numpy(self.labels).to(self.device)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
@@ -327,8 +302,6 @@ class Moments(Products):
     def added_up(
         self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None, factors: torch.Tensor | None
     ) -> torch.Tensor:
-        import torch
-
         if lengths is not None:
             return super().added_up(rows, weights, lengths, factors)
         chosen = torch.from_numpy(rows).to(self.device)
@@ -342,8 +315,6 @@ def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Te
 
     Inputs are slots x workers x d, labels slots x workers x outputs, shares slots x workers and nowhere negative.
     """
-    import torch
-
     roots = shares.double().sqrt()[..., None]
     weighted = inputs * roots
     with_labels = weighted.transpose(1, 2) @ (labels * roots)
@@ -359,8 +330,6 @@ def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: fl
 
     It is the square of the largest number, or sqrt(2) times its product with the next, or that with a label.
     """
-    import torch
-
     leading = inputs.abs().topk(min(2, inputs.shape[1]), dim=1).values.double()
     largest, next_one = leading[:, 0], leading[:, -1]
     of_inputs = largest * torch.maximum(largest, math.sqrt(2.0) * next_one) if leading.shape[1] > 1 else largest**2
@@ -369,8 +338,6 @@ def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: fl
 
 def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
     """Return svec of symmetric matrices: the upper triangle, off the diagonal times sqrt(2); ... x d (d + 1) / 2."""
-    import torch
-
     size = matrices.shape[-1]
     rows, columns = torch.triu_indices(size, size, device=matrices.device)
     weight = matrices.new_full((len(rows),), math.sqrt(2.0)).masked_fill_(rows == columns, 1.0)
@@ -379,8 +346,6 @@ def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
 
 def unpack_symmetric(packed: torch.Tensor, size: int) -> torch.Tensor:
     """Return the symmetric matrices of which ``pack_symmetric`` made these; ... x d x d."""
-    import torch
-
     rows, columns = torch.triu_indices(size, size, device=packed.device)
     weight = packed.new_full((len(rows),), math.sqrt(0.5)).masked_fill_(rows == columns, 1.0)
     matrices = torch.zeros((*packed.shape[:-1], size, size), dtype=packed.dtype, device=packed.device)

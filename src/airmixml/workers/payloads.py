@@ -10,18 +10,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.late import torch
 from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 from airmixml.streams import Streams
 from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Signal, Vectors, rounding_backoff
-
-if TYPE_CHECKING:
-    import torch  # takes seconds to load, and a device needs the vectors alone
 
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
@@ -89,13 +87,9 @@ class Table(Wrapper):
     @cached_property
     def table(self) -> torch.Tensor:
         """The vector of each sample of the pool; samples x symbols."""
-        import torch
-
         return torch.from_numpy(self.inner.vectors(np.arange(self.pool_size))).to(self.device)
 
     def vectors(self, index: Integers) -> Vectors:
-        import torch
-
         rows: Vectors = self.table[torch.from_numpy(index).to(self.device)].cpu().numpy()
         return rows
 
@@ -105,14 +99,10 @@ class Table(Wrapper):
 
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
-        import torch
-
         lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
         return lengths.square()
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        import torch
-
         workers = self.workers_in_slot(index, places)
         exact = self.protects or workers > _MOST_IN_FLOAT32
         weights, lengths = self._in_pieces(weights, places)
@@ -158,8 +148,6 @@ class Dither:
     """Numbers that symbols are rounded with: NumPy's where they are secret, or else torch's on the device."""
 
     def __init__(self, streams: Streams, chapter: int, device: torch.device) -> None:
-        import torch
-
         self._generator, self._device = streams.generator("encoder", chapter), device
         self._torch: torch.Generator | None = None
         if streams.secret is None:
@@ -168,8 +156,6 @@ class Dither:
     def __call__(self, shape: tuple[int, ...]) -> Singles:
         if self._torch is None:
             return self._generator.random(shape, dtype=np.float32)
-        import torch
-
         drawn: Singles = torch.rand(shape, device=self._device, generator=self._torch).cpu().numpy()
         return drawn
 
@@ -187,6 +173,11 @@ def outermost_level(signal: Signal, bits_range: float) -> float:
     return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
 
 
+def steps_to_end(bits: int) -> float:
+    """Return how many steps lie between zero and the outermost of the levels that so many bits name."""
+    return 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
+
+
 def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) -> Vectors:
     """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
 
@@ -194,11 +185,10 @@ def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) ->
     them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
     ``chance`` is uniform between 0 and 1, of the symbols' shape.
     """
-    steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
-    step = largest / steps_to_end
-    offset = 0.5 if bits == 1 else 0.0
+    end, offset = steps_to_end(bits), 0.5 if bits == 1 else 0.0
+    step = largest / end
     places = np.floor(np.clip(symbols, -largest, largest) / step - offset + chance)
-    return np.asarray(np.clip(places + offset, -steps_to_end, steps_to_end) * step)
+    return np.asarray(np.clip(places + offset, -end, end) * step)
 
 
 def shorten(vectors: Vectors, largest_norm: float) -> Vectors:
@@ -213,8 +203,6 @@ def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor)
 
     Samples and ratios q are slots x workers. At most ``BLOCK`` workers are added up at once, then the sums of blocks.
     """
-    import torch
-
     bag, (slots, workers) = torch.nn.functional.embedding_bag, index.shape
     weights = weights.to(table.dtype)
     if workers <= BLOCK:

@@ -34,15 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
+from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of
 from airmixml.workers.encoding import declared_bounds
-
-if TYPE_CHECKING:
-    import torch  # takes seconds to load, and a device needs the vectors alone
 
 Vectors = NDArray[np.floating]
 
@@ -221,8 +219,6 @@ class Payload:
         self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
     ) -> torch.Tensor:
         """Return sum_i w_ip f_ik v_i for each k, factors slots x workers x any number; number x slots x symbols."""
-        import torch
-
         each = (weights * factor[:, :, None] for factor in factors.unbind(dim=2))
         return torch.stack([self.weighted_sum(index, weighted, places) for weighted in each])
 
@@ -231,8 +227,6 @@ class Payload:
 
         Slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
         """
-        import torch
-
         workers_at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // self.signal.symbols))
         backoff = rounding_backoff(self.workers_in_slot(index, places), workers_at_once)
         weights, lengths = self._in_pieces(weights, places)
@@ -248,8 +242,6 @@ class Payload:
 
     def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
         """Return the vectors of some workers of a slot, both counted from the first added up; workers x symbols."""
-        import torch
-
         return torch.from_numpy(self.vectors(index.cpu().numpy())).to(self.device).double()
 
     def workers_in_slot(self, index: torch.Tensor, places: Places | None) -> int:

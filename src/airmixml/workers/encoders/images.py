@@ -15,14 +15,13 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Singles, planes
+from airmixml.late import torch
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders import random_features
 from airmixml.workers.encoding import for_each_block
 
 if TYPE_CHECKING:
-    import torch
-
     OnImages = Callable[[torch.Tensor], torch.Tensor]
     """From images x channels x height x width to images x features."""
 
@@ -136,8 +135,6 @@ class Cells(ImageEncoder):
         return random_features.waves(np.float32(_ANGLE) * found, count, rng)
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        import torch
-
         cells = super().graph(workers, input_dim, image_shape, rng)
         numbers = cells(torch.zeros(1, input_dim)).shape[1]
         turn = random_features.waves_graph(numbers, self.feature_count(workers, input_dim), rng)
@@ -177,12 +174,6 @@ class Cosines(random_features.Linear):
         return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
 
-DCT: Final = Cosines()
-CONVOLUTION: Final = Convolution()
-GRADIENTS: Final = Gradients()
-CELLS: Final = Cells()
-
-
 _CELLS_ACROSS: Final = 4
 # Cell centres are this share of the image apart: four of them cover all but the rim.
 _CELL_PITCH: Final = 5.0 / 28.0
@@ -205,8 +196,6 @@ def in_planes(inputs: torch.Tensor, image_shape: ImageShape) -> torch.Tensor:
 
 def in_blocks(features: OnImages, unit_inputs: Singles, image_shape: ImageShape, device: str) -> Singles:
     """Return the features of all inputs (samples x pixels), computed on the device some at a time."""
-    import torch  # here and below: an account needs none
-
     images = in_planes(torch.from_numpy(np.ascontiguousarray(unit_inputs)).to(device), image_shape)
     if device != "cpu":
         blocks = [features(some) for some in torch.split(images, _IMAGES_ON_DEVICE)]
@@ -239,8 +228,6 @@ def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
 
     Images are in [0, 1], filters are filters x side x side, the side odd.
     """
-    import torch
-
     weights = torch.from_numpy(filters)[:, None].to(images)
     answers = torch.nn.functional.conv2d(_grey(images)[:, None], weights, padding=filters.shape[-1] // 2)
     return _pool(answers.relu())
@@ -252,8 +239,6 @@ def straighten(images: torch.Tensor) -> torch.Tensor:
     Upright means that its moment of height times breadth is zero, as far as a shear of 0.6 allows. Values between two
     columns are interpolated; what is shifted in from outside is zero.
     """
-    import torch
-
     height, width = images.shape[1:]
     rows = torch.arange(height, dtype=images.dtype, device=images.device) - (height - 1) / 2.0
     columns = torch.arange(width, dtype=images.dtype, device=images.device) - (width - 1) / 2.0
@@ -281,8 +266,6 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     (a, b) with |a| >= |b| is |a| - |b| along its axis and sqrt(2) |b| along the diagonal, which takes neither angle nor
     root.
     """
-    import torch
-
     padded = torch.nn.functional.pad(images, (1, 1, 1, 1))
     across = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]
     down = padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
@@ -310,8 +293,6 @@ def _pool(maps: torch.Tensor, cells: int = _CELLS_ACROSS, pitch_share: float = _
 
 def _cell_weights(size: int, cells: int, pitch_share: float) -> torch.Tensor:
     """Return the weight of each pixel of a line in each cell; cells x size."""
-    import torch
-
     pitch = size * pitch_share
     centres = (torch.arange(cells) - (cells - 1) / 2.0) * pitch
     pixels = torch.arange(size) - (size - 1) / 2.0
@@ -324,8 +305,6 @@ def cell_numbers(images: torch.Tensor) -> torch.Tensor:
     Images in [0, 1] are images x channels x height x width. Each block of numbers has a norm of its own, whatever the
     contrast; colour counts as much as it is strong beside the brightness.
     """
-    import torch
-
     times = max(1, min(images.shape[2:]) // _SHORTEST_SIDE)
     if times > 1:
         images = torch.nn.functional.avg_pool2d(images, times, ceil_mode=True, count_include_pad=False)

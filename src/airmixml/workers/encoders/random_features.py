@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Integers, Singles, planes
+from airmixml.late import torch
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
@@ -66,8 +67,6 @@ def power_of_two(numbers: int, least: int = 1) -> int:
 
 def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
     """Return the positive parts of a product of rows, brought to norm 1 and padded with zeros; samples x features."""
-    import torch  # here: an account needs no torch, whose products take turns with others
-
     padded = np.zeros((len(rows), len(matrix)), dtype=np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     padded[:, : rows.shape[1]] = rows / np.maximum(lengths, np.float32(_SHORTEST))
@@ -76,8 +75,6 @@ def rectified_mix(rows: Singles, matrix: Singles) -> Singles:
 
 def rectified_mix_graph(matrix: Singles) -> Callable[[Any], Any]:
     """Return ``rectified_mix`` as a function of a torch tensor."""
-    import torch
-
     weights = torch.from_numpy(matrix.copy())
 
     def mix(rows: torch.Tensor) -> torch.Tensor:
@@ -134,9 +131,6 @@ class Mixed(Encoder):
         return transforms_cost(count, power_of_two(input_dim, 2), 2 * input_dim + HARD_OPERATION + 2 * count)
 
 
-MIXED: Final = Mixed()
-
-
 def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
     """Return cosines and sines, all of norm 1; samples x features.
 
@@ -157,8 +151,6 @@ def waves(vectors: Singles, features: int, rng: Generator) -> Singles:
 
 def waves_graph(numbers: int, features: int, rng: Generator) -> Callable[[Any], Any]:
     """Return ``waves`` as a function of a torch tensor."""
-    import torch
-
     angles = math.ceil(features / 2)
     matrix = torch.from_numpy(_turning_matrix(numbers, angles, rng).copy())
 
@@ -186,8 +178,6 @@ class Linear(Encoder):
     default_features = 64
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        import torch
-
         found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
         matrix = torch.from_numpy(found.copy())
         return lambda inputs: inputs @ matrix
@@ -207,9 +197,6 @@ class Projection(Linear):
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         additions = self.feature_count(workers, input_dim) * input_dim
         return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
-
-
-PROJECTION: Final = Projection()
 
 
 _BANDS: Final = 6
@@ -266,6 +253,3 @@ def window_numbers(series: Singles) -> Singles:
         _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
     )
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-WINDOWS: Final = Windows()
