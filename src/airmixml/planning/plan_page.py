@@ -11,7 +11,7 @@ from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.messages import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.output.cards import claimed_card
-from airmixml.output.figures import ORANGE, finish_axis, new_figure, saved
+from airmixml.output.figures import ORANGE, finish_axis, new_figure, save_figure
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
@@ -364,4 +364,4 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         axis.plot(each.uplink_symbols, 100.0 * each.accuracy, **_MARKS[name])
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
     finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
-    return saved(figure, path)
+    return save_figure(figure, path)
