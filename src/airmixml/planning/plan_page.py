@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,7 @@ from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
-from airmixml.storage.folders import METRICS, SCENARIO, Finish, claim_folder
+from airmixml.storage.folders import Finish, claim_folder, write_result
 from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
@@ -82,9 +81,7 @@ def write_plan(
         write_text(folder.work / "plan.md", plan_page(plain, scenario).to_markdown())
         if picture and plan.drawable:
             draw_plan(plan, scenario, folder.work / "plan.png")
-        write_text(folder.work / SCENARIO, scenario.to_toml())
-        found = {**plain, "run_dir": str(folder.final)}
-        write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
+        write_result(folder.work, scenario, {**plain, "run_dir": str(folder.final)})
         return folder.publish(replace=force, finish=finish)
 
 

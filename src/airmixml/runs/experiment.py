@@ -5,7 +5,6 @@ It is a simulation for studies, or real data in protection, with nothing written
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 import warnings
@@ -35,7 +34,7 @@ from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, RunFolder, Study, claim, claim_folder
+from airmixml.storage.folders import METRICS, RUNS_FOLDER, Finish, RunFolder, Study, claim, claim_folder, write_result
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
@@ -171,8 +170,7 @@ def _publish(
     scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
 ) -> None:
     """Write what makes a run folder whole and give it its name."""
-    write_text(folder.work / SCENARIO, scenario.to_toml())
-    write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+    write_result(folder.work, scenario, result.to_dict())
     shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)
 

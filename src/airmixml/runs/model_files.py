@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.files import ResultStore, from_plain, write_text
+from airmixml.files import ResultStore, from_plain
 from airmixml.messages import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS
 from airmixml.registry import add_given
@@ -23,7 +22,7 @@ from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, Se
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
-from airmixml.storage.folders import METRICS, SCENARIO
+from airmixml.storage.folders import SCENARIO, write_result
 
 if TYPE_CHECKING:
     import torch
@@ -128,8 +127,7 @@ def save_deployed(
 ) -> None:
     """Write the model of a deployment into the server's folder, so that it is read as that of a run is."""
     save_model(model, dataset, folder, scenario)
-    write_text(folder / SCENARIO, scenario.to_toml())
-    write_text(folder / METRICS, json.dumps({"mode": DEPLOYMENT, **result}, indent=2, allow_nan=False) + "\n")
+    write_result(folder, scenario, {"mode": DEPLOYMENT, **result})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -36,7 +36,7 @@ from airmixml.files import (
     writing_to,
 )
 from airmixml.messages import RunFolderError
-from airmixml.scenario.scenario import PROTECTION
+from airmixml.scenario.scenario import PROTECTION, Scenario
 
 RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
@@ -110,6 +110,12 @@ class RunFolder:
             shutil.rmtree(old, ignore_errors=True)
         self._lock.release()
         return self.final
+
+
+def write_result(folder: Path, scenario: Scenario, plain: dict[str, Any]) -> None:
+    """Write what every command leaves that ran a scenario: the scenario, and what came out."""
+    write_text(folder / SCENARIO, scenario.to_toml())
+    write_text(folder / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")
 
 
 Finish = Callable[[RunFolder], None]
