@@ -100,7 +100,7 @@ def test_of_few_images_rounds_are_chosen_too() -> None:
     images = Scenario.preset("private-images").settled(1198, 64)
     search = search_image_designs(images, (1024, 10))
     assert search is not None
-    assert search.measured_on.startswith("digits")
+    assert search.trial.told.startswith("digits")
     assert search.best.design.rounds
     assert search.best.uplink_symbols <= search.own.uplink_symbols
     assert search.own.accuracy == pytest.approx(0.929, abs=0.003)

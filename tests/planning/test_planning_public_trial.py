@@ -48,7 +48,7 @@ def test_what_is_recommended_for_public_rows_recommends_itself() -> None:
     first = trial(IRIS, named=True).search()
     assert first is not None
     assert first.basis == "8 splits of iris"
-    assert first.measured_on == "iris, which is public and was read"
+    assert first.trial.told == "iris, which is public and was read"
     again = trial(first.best.design.applied_to(IRIS), named=True).search()
     assert again is not None
     assert again.best == again.own == first.best

@@ -110,16 +110,6 @@ def error_of_mean(values: Sequence[float] | Doubles) -> float:
     return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
-class TriedOn(NamedTuple):
-    """What designs were tried on."""
-
-    times: str  # what each accuracy is of
-    told: str  # the public set; empty: synthetic tables
-    rows: int
-    inputs: int
-    classes: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class DesignSearch:
     """What designs reach on tables, and which of them is recommended."""
@@ -127,13 +117,8 @@ class DesignSearch:
     own: TriedDesign  # the scenario's own design
     best: TriedDesign  # the recommended one: see ``simplest_of``
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
-    trial: TriedOn
+    trial: "Trial"  # what says so
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
-
-    @property
-    def measured_on(self) -> str:
-        """The public set that accuracies were measured on; empty: they are of synthetic tables."""
-        return self.trial.told
 
     @property
     def basis(self) -> str:
@@ -158,7 +143,7 @@ class DesignSearch:
         sizes = {name: getattr(self.trial, name) for name in ("rows", "inputs", "classes")}
         sizes |= {"tables": len(self.own.accuracies), "basis": self.basis}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
-        told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
+        told = {name: text for name, text in (("measured_on", self.trial.told), ("reason", self.reason)) if text}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
         return {**found, **sizes, **told, "tried": [each.to_dict() for each in self.tried]}
 
@@ -189,7 +174,7 @@ class Trial(ABC):
     """Says how accurate designs are at a scenario's privacy target, each as many times."""
 
     times: str  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
-    told = ""  # the public set that accuracies were measured on, if any was
+    told = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
     rows: int  # to learn from, each time
     inputs: int
     classes: int
@@ -224,8 +209,7 @@ class Trial(ABC):
             return None
         tried.sort(key=lambda each: -each.accuracy)
         best = simplest_of(tried, max_air_seconds, self.worth)
-        on = TriedOn(self.times, self.told, self.rows, self.inputs, self.classes)
-        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=on, max_air_seconds=max_air_seconds)
+        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=self, max_air_seconds=max_air_seconds)
 
 
 def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:

@@ -243,7 +243,7 @@ def needed_for(
             done += 1
             try:
                 changed = _with(scenario, quantity, value)
-                trial = trial_of(changed, dimensions, held_dim, moments, named=bool(search.measured_on))
+                trial = trial_of(changed, dimensions, held_dim, moments, named=bool(search.trial.told))
                 if trial is not None and changed.workers.count >= trial.fewest_workers:
                     for each in trial.of([TableDesign.of(changed)]):
                         reached[value] = each.accuracies
