@@ -361,7 +361,7 @@ def test_a_row_that_cannot_be_certified_leaves_the_other_rows_alone(table: str, 
     bases = {"iris": TINY["iris"].with_overrides("privacy.delta=0.005")}
     request = tiny(table, dataset="iris", seeds=1, as_printed=True, bases=bases)
     reproduction = reproduce(request, tmp_path, draw=False)
-    failed = {result.cell.row for result in reproduction.results if result.measured is None}
+    failed = {cell["row"] for cell in reproduction.plain["cells"] if cell["measured"] is None}
     assert failed == {"epsilon = 5"}
 
 
