@@ -11,7 +11,7 @@ import numpy as np
 
 from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, save_figure
-from airmixml.output.page import Facts, Page, Part, section
+from airmixml.output.page import Facts, Page, Part, Section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
 from airmixml.privacy import Adversary, facts
@@ -45,7 +45,7 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     return Page(
         kind="account",
         title=f"{account.title}: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours",
-        sections=(section("epsilons", "Epsilon by accountant and adversary", *parts),),
+        sections=(Section("epsilons", "Epsilon by accountant and adversary", *parts),),
     )
 
 
