@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import ImageShape, Singles
+from airmixml.arrays import ImageShape
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.files import ResultStore, from_plain
 from airmixml.messages import AirMixError, RunFolderError
@@ -23,6 +23,7 @@ from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
 from airmixml.storage.folders import SCENARIO, write_result
+from airmixml.workers import RowEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -137,8 +138,7 @@ class StoredModel:
     scenario: Scenario
     network: torch.nn.Sequential
     class_names: tuple[str, ...]
-    private_mean: Singles | None
-    row_format: RowFormat
+    encoder: RowEncoder  # from raw rows to what the network takes
     code: LabelCode | None  # None: classes
     link: ScoreLink  # what scores stand for
 
@@ -196,15 +196,10 @@ def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, N
     network = build_model(scenario.learner, saved["input_dim"], saved["label_dim"], shape(saved["image_shape"]))
     of_network = (name for name in arrays if name.startswith(_PARAMETER))
     network.load_state_dict({name.removeprefix(_PARAMETER): torch.from_numpy(arrays[name]) for name in of_network})
-    return StoredModel(
-        scenario=scenario,
-        network=network,
-        class_names=names,
-        private_mean=arrays.get(_MEAN),
-        row_format=RowFormat(**rows),
-        code=code,
-        link=LINKS[saved["link"]],
-    )
+    format_and_mean: dict[str, Any] = {"row_format": RowFormat(**rows), "private_mean": arrays.get(_MEAN)}
+    encoder = RowEncoder(workers=scenario.workers, seed=scenario.seed, **format_and_mean)
+    link = LINKS[saved["link"]]
+    return StoredModel(scenario=scenario, network=network, class_names=names, encoder=encoder, code=code, link=link)
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
