@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 9  # of the table of designs that were tried
 _MARK: Final[dict[str, Any]] = {"linestyle": "", "color": ORANGE, "markeredgecolor": "black"}
-_MARKS: Final[dict[str, dict[str, Any]]] = {
-    "this scenario": {**_MARK, "label": "this scenario", "marker": "o", "markersize": 9},
-    "recommended": {**_MARK, "label": "recommended", "marker": "*", "markersize": 16},
-}
 Plain = Mapping[str, Any]
 """A plan, or a part of one, as JSON has it."""
 
@@ -357,8 +353,9 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         for each in some[1:]:
             place = (each.uplink_symbols, 100.0 * each.accuracy)
             axis.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
-    for each, name in ((rehearsal.own, "this scenario"), (rehearsal.best, "recommended")):
-        axis.plot(each.uplink_symbols, 100.0 * each.accuracy, **_MARKS[name])
+    marks = (rehearsal.own, "this scenario", "o", 9), (rehearsal.best, "recommended", "*", 16)
+    for each, name, marker, size in marks:
+        axis.plot(each.uplink_symbols, 100.0 * each.accuracy, label=name, marker=marker, markersize=size, **_MARK)
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
     finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
     return save_figure(figure, path)
