@@ -46,7 +46,6 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
-        """Return the columns and rows."""
         return _csv([self.columns, *self.rows])
 
     def to_html(self) -> str:

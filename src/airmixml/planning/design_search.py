@@ -55,12 +55,10 @@ class TableDesign:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """Return the design of a scenario."""
         tables = {name: scenario.learner if name in _OF_LEARNER else scenario.workers for name in cls.__annotations__}
         return cls(**{name: getattr(table, name) for name, table in tables.items()})
 
     def applied_to(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with this design."""
         sent = asdict(self)
         learner = replace(scenario.learner, **{name: sent.pop(name) for name in _OF_LEARNER})
         return replace(scenario, workers=replace(scenario.workers, **sent), learner=learner)

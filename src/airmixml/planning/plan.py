@@ -289,7 +289,6 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float, power: TransmitPower) -> str:
-    """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if privacy.noise_kind.brought:

@@ -115,7 +115,6 @@ def _accuracy(design: Plain) -> str:
 
 
 def _cells(design: Plain) -> dict[str, str]:
-    """Return the design of a learner, in words."""
     return {
         "model": design["model"],
         "rounds": f"{design['rounds']:,}",

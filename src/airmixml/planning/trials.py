@@ -136,7 +136,6 @@ class EncodedTable:
         return float(np.mean(scores.argmax(dim=1).numpy() == self._test_labels))
 
     def _receive(self, design: NoisyDesign) -> ReceivedMoments:
-        """Return the moments with their noise."""
         workers, noise = design.scenario.workers, math.sqrt(design.variance)
         rng = np.random.default_rng((self._number, 2))
         received = self._second + noise * torch.from_numpy(rng.standard_normal(len(self._second)))

@@ -137,7 +137,6 @@ class _EachSeed:
     seeds: int
 
     def load(self, seed: int) -> Any:
-        """Return what an earlier process found with this seed."""
         folder = self.whole.work / f"seed-{seed}"
         if self.seeds == 1 or not folder.exists():
             return None
@@ -151,7 +150,6 @@ class _EachSeed:
         """Keep nothing more: a run writes its own folder."""
 
     def run(self, unfinished: Iterable[int], finished: Callable[[int, Any], None]) -> None:
-        """Run one seed after the other."""
         progress = self.runner.context.progress
         for seed in unfinished:
             scenario = self.scenario.with_seed(seed)

@@ -93,7 +93,6 @@ class BatchedTask:
     progress: Progress = silent
 
     def load(self, part: Part) -> Finished | None:
-        """Return the outcomes of a finished part, or None."""
         outcomes = ResultStore(self.folder).load(f"{part.digest}.json", lambda values, _: list(values["outcomes"]))
         if outcomes is None:
             return None

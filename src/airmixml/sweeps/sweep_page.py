@@ -106,7 +106,6 @@ class Swept:
         ]
 
     def to_frame(self) -> Any:
-        """Return the long rows as a pandas DataFrame."""
         pandas: Any = import_module("pandas")
         frame = pandas.DataFrame(self.long_rows())
         for name in frame.columns[[len(set(map(type, frame[each]))) > 1 for each in frame.columns]]:
