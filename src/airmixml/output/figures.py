@@ -60,7 +60,6 @@ def new_figure(
     """
     figure = _figure_class()(figsize=(width, height), layout=layout)
     if title:
-        # A dollar sign in a user's name is just that.
         figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
     return figure
 
@@ -77,21 +76,10 @@ def as_picture(sample: NDArray[np.float32], shape: Shape) -> NDArray[np.float32]
     return averaged
 
 
-def finish_axis(
-    axis: Axes,
-    title: str = "",
-    *,
-    size: float = 11.0,
-    formula: bool = False,
-    legend: float = 0.0,
-    **legend_options: Any,
-) -> None:
-    """Give an axis its title, its grid, and a legend of that font size where something is drawn.
-
-    ``formula`` says whether text between dollar signs in the title is one; a user's name may have dollar signs too.
-    """
+def finish_axis(axis: Axes, title: str = "", *, size: float = 11.0, legend: float = 0.0, **legend_options: Any) -> None:
+    """Give an axis its title, its grid, and a legend of that font size where something is drawn."""
     if title:
-        axis.set_title(title, fontsize=size, parse_math=formula)
+        axis.set_title(title, fontsize=size, parse_math=False)  # a user's name may have dollar signs
     axis.grid(alpha=0.25)
     if legend and axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=legend, **legend_options)
