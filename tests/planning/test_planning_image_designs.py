@@ -36,9 +36,9 @@ def test_the_noise_of_a_scenario_is_that_of_its_target(epsilon: float) -> None:
     noise = 1.0 / 60000 / gaussian_mu(epsilon, 1e-5)
     for each in search.tried:
         curve = curves[each.design.features, each.design.rounds]
-        level = np.abs(curve.log_noise - np.log(noise)).argmin()
-        assert curve.log_noise[level] == pytest.approx(np.log(noise), abs=1e-3)
-        assert each.accuracies == pytest.approx(tuple(curve.accuracies[level]), abs=2e-4)
+        log_noise, *accuracies = curve[np.abs(curve[:, 0] - np.log(noise)).argmin()]
+        assert log_noise == pytest.approx(np.log(noise), abs=1e-3)
+        assert each.accuracies == pytest.approx(tuple(accuracies), abs=2e-4)
 
 
 def test_rounds_are_chosen_where_they_were_measured_to_be_better() -> None:

@@ -236,33 +236,24 @@ class MeasuredSet(NamedTuple):
     workers: int
 
 
-class Curve(NamedTuple):
-    """Accuracies against noise, of a number of features and of rounds."""
-
-    log_noise: Doubles  # ascending; shape levels
-    accuracies: Doubles  # levels x seeds
-
-    @classmethod
-    def of(cls, levels: list[list[float]]) -> Self:
-        """Return the curve through levels, each with its noise first."""
-        table = np.array(sorted(levels))
-        return cls(table[:, 0], table[:, 1:])
-
-    def at(self, noise: float) -> Doubles:
-        """Return the accuracy of each seed with this noise; with less than was measured, as with the least."""
-        return np.array([np.interp(math.log(noise), self.log_noise, seed) for seed in self.accuracies.T])
+def _interpolated(at: float, table: Doubles) -> Doubles:
+    """Return the other columns of a table where its first one, which ascends, is ``at``, or as near as it gets."""
+    return np.array([np.interp(at, table[:, 0], column) for column in table[:, 1:].T])
 
 
 @cache
-def measured() -> dict[MeasuredSet, dict[tuple[int, int], Curve]]:
-    """Return all that was measured, by number of features and rounds."""
+def measured() -> dict[MeasuredSet, dict[tuple[int, int], Doubles]]:
+    """Return all that was measured, by number of features and rounds: of each level of noise, the least first, a row.
+
+    It has the logarithm of the noise, then the accuracy of each seed.
+    """
     levels: dict[MeasuredSet, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     with files("airmixml.planning").joinpath("image_accuracies.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             name = MeasuredSet(row["encoder"], row["dataset"], int(row["workers"]))
             accuracies = [float(each) for each in row["accuracies"].split()]
             levels[name][int(row["features"]), int(row["rounds"])].append([math.log(float(row["noise"])), *accuracies])
-    return {name: {key: Curve.of(each) for key, each in found.items()} for name, found in levels.items()}
+    return {name: {key: np.array(sorted(each)) for key, each in found.items()} for name, found in levels.items()}
 
 
 def nearest_set(scenario: Scenario) -> MeasuredSet | None:
@@ -333,7 +324,7 @@ class ImageTrial(Trial):
     def _with_rounds(self, features: int, rounds: int, noise: float) -> Doubles | None:
         """Return the accuracy of each seed with so many features; more rounds than were measured gain nothing."""
         known = sorted(each for count, each in self._curves if count == features)
-        if math.log(noise) > self._curves[features, known[0]].log_noise[-1] + 1e-3:
+        if math.log(noise) > self._curves[features, known[0]][-1, 0] + 1e-3:
             return None
-        at = np.stack([self._curves[features, each].at(noise) for each in known])
-        return np.array([np.interp(math.log1p(rounds), np.log1p(known), seed) for seed in at.T])
+        at = [_interpolated(math.log(noise), self._curves[features, each]) for each in known]
+        return _interpolated(math.log1p(rounds), np.column_stack([np.log1p(known), at]))
