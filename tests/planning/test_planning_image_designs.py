@@ -9,6 +9,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.planning import InputMoments, design_search
 from airmixml.planning.design_search import DesignSearch, MeasuredSet, measured, nearest_set
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.trials import trial_of
 from airmixml.privacy.gaussian import gaussian_mu
 
@@ -18,7 +19,7 @@ MNIST = Scenario.preset("private-mnist")
 def search_image_designs(
     scenario: Scenario, dimensions: tuple[int, int], max_air_seconds: float = math.inf
 ) -> DesignSearch | None:
-    trial = trial_of(scenario, dimensions, None, InputMoments(mean=0.4, deviation=0.2), named=True)
+    trial = trial_of(scenario, KnownInputs(dimensions, InputMoments(mean=0.4, deviation=0.2), named=True))
     return None if trial is None else trial.search(max_air_seconds)
 
 

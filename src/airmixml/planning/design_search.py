@@ -27,6 +27,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.fading import worker_path_gain
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.radio.air import expected_noise
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import System
@@ -179,8 +180,8 @@ class Trial(ABC):
     worth: ClassVar[float] = _WORTH  # designs that are less accurate by no more are as good
     fewest_workers: float = 0.0  # with fewer than these nothing is known of a wanted accuracy
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, known: KnownInputs) -> None:
+        self.scenario, self.known = scenario, known
 
     @abstractmethod
     def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
@@ -267,10 +268,9 @@ class ImageTrial(Trial):
 
     worth = 0.001  # a longer time on the air is worth that much
 
-    def __init__(self, scenario: Scenario, dimensions: tuple[int, int], name: MeasuredSet) -> None:
-        """Take the dimensions of the scenario's own encoded inputs and of labels."""
-        super().__init__(scenario)
-        self.inputs, self.classes = dimensions
+    def __init__(self, scenario: Scenario, known: KnownInputs, name: MeasuredSet) -> None:
+        super().__init__(scenario, known)
+        self.inputs, self.classes = known.dimensions
         self.rows, self.fewest_workers = name.workers, _FEWER_THAN_MEASURED * name.workers
         self.told = f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})"
         self.times, self._curves = f"runs on {name.dataset}", measured()[name]
