@@ -109,6 +109,17 @@ def error_of_mean(values: Sequence[float] | Doubles) -> float:
     return float(np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
+class TriedOn(NamedTuple):
+    """What designs were tried on, in plain facts, which compare and go to other processes."""
+
+    times: str  # what each accuracy is of
+    told: str  # the public set that accuracies were measured on; empty: synthetic tables
+    rows: int
+    inputs: int
+    classes: int
+    known: KnownInputs
+
+
 @dataclass(frozen=True, kw_only=True)
 class DesignSearch:
     """What designs reach on tables, and which of them is recommended."""
@@ -116,7 +127,7 @@ class DesignSearch:
     own: TriedDesign  # the scenario's own design
     best: TriedDesign  # the recommended one: see ``simplest_of``
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
-    trial: "Trial"  # what says so
+    trial: TriedOn
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
 
     @property
@@ -208,7 +219,8 @@ class Trial(ABC):
             return None
         tried.sort(key=lambda each: -each.accuracy)
         best = simplest_of(tried, max_air_seconds, self.worth)
-        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=self, max_air_seconds=max_air_seconds)
+        on = TriedOn(self.times, self.told, self.rows, self.inputs, self.classes, self.known)
+        return DesignSearch(own=own, best=best, tried=tuple(tried), trial=on, max_air_seconds=max_air_seconds)
 
 
 def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:
