@@ -28,6 +28,7 @@ from airmixml.compare import Work
 from airmixml.compare.ours import run_scenario
 from airmixml.data import known_dataset
 from airmixml.planning import InputMoments
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.trials import TableTrial
 from airmixml.workers import settle
 from measure_tables import PLAIN
@@ -73,7 +74,8 @@ def scenario_of(name: str, epsilon: float, folder: Path) -> tuple[Scenario, int,
 def check(name: str, epsilon: float, seeds: int, folder: Path) -> dict[str, Any]:
     """Run every design on the real rows."""
     scenario, inputs, classes = scenario_of(name, epsilon, folder)
-    search = TableTrial(scenario, inputs, classes, InputMoments(mean=0.37, deviation=0.12)).search()
+    known = KnownInputs((inputs, classes), InputMoments(mean=0.37, deviation=0.12), inputs)
+    search = TableTrial(scenario, known).search()
     measured = []
     for each in search.tried:
         chosen = [each.design.applied_to(scenario).with_seed(seed) for seed in range(seeds)]

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from airmixml.messages import quick_reproduction
 from airmixml.output.page import Page
 from airmixml.output.tables import Table
 from airmixml.radio import tally as rehearsal
-from airmixml.reproduction import Reproduction, Request
+from airmixml.reproduction import Request
 from airmixml.reproduction.paper_claims import Claim
 from airmixml.reproduction.reproduce import reproduction_page
 
@@ -151,18 +151,16 @@ def test_a_sentence_of_the_paper_is_in_one_table() -> None:
     decided = Claim(place="Table I", says="bold is best", case="a", decision="holds", evidence="")
     left = replace(decided, case="b", decision="not decided by --quick", evidence="airmix reproduce table1")
     other = replace(left, says="another sentence")
-    nothing: dict[str, Any] = {"results": [], "ratios": [], "seconds": 1.0, "kept_batches": 0, "batches": 0}
-    request = Request(targets=("table1",), quick=True)
-    found = Reproduction(request=request, claims=[decided, left, other], out=Path(), **nothing)
+    found = {"targets": ["table1"], "quick": True, "seeds": 1, "cells": []}
 
     def page(*claims: Claim) -> Page:
-        return reproduction_page(replace(found, claims=list(claims)).to_dict())
+        return reproduction_page({**found, "claims": list(map(asdict, claims))})
 
     assert page(decided, left).verdict.startswith("1 claim holds, 0 do not, 0 undecided. Some accuracies of Iris, at ")
     several = [decided, replace(decided, case="c"), replace(decided, decision="does not hold")]
     assert page(*several, left).verdict.startswith("2 claims hold, 1 does not, 0 undecided. ")
     assert page(left).verdict.startswith("Some accuracies of Iris, at ")
-    above, below = page(*found.claims).all(Table)
+    above, below = page(decided, left, other).all(Table)
     assert above.columns[-1] == "not run"
     assert [(row[1], row[-1]) for row in above.rows] == [("bold is best", "1")]
     assert [row[1] for row in below.rows] == ["another sentence"]

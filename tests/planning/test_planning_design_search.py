@@ -14,6 +14,7 @@ from airmixml.data.dataset import RawData
 from airmixml.edge.training import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign, TriedDesign, simplest_of
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.trials import KINDS, EncodedTable, NoisyDesign, TableKind, TableTrial, make_table, trial_of
 from airmixml.radio.tally import placed_distances
 from airmixml.streams import Streams
@@ -33,7 +34,7 @@ COLUMNS = InputMoments(mean=0.317, deviation=0.104)
 def search_designs(
     scenario: Scenario, inputs: int, classes: int, moments: InputMoments, seconds: float = math.inf
 ) -> DesignSearch:
-    search = TableTrial(scenario, inputs, classes, moments).search(seconds)
+    search = TableTrial(scenario, KnownInputs((inputs, classes), moments, inputs)).search(seconds)
     assert search is not None
     return search
 
@@ -145,8 +146,9 @@ def test_rows_of_few_columns_are_tried_at_one_norm_whatever_the_start_has() -> N
     ],
 )
 def test_what_is_not_tried(changes: tuple[str, ...]) -> None:
-    assert trial_of(TABLE.with_overrides(*changes), (31, 2), 30, COLUMNS, named=False) is None
-    assert isinstance(trial_of(TABLE, (31, 2), 30, COLUMNS, named=False), TableTrial)
+    known = KnownInputs((31, 2), COLUMNS, 30)
+    assert trial_of(TABLE.with_overrides(*changes), known) is None
+    assert isinstance(trial_of(TABLE, known), TableTrial)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +194,7 @@ def tried(rounds: int, *accuracies: float, symbols: int = 100) -> TriedDesign:
 def told(own: TriedDesign, *others: TriedDesign, seconds: float = math.inf) -> DesignSearch:
     every = sorted((own, *others), key=lambda each: -each.accuracy)
     best = simplest_of(every, seconds)
-    trial = TableTrial(TABLE, 30, 2, COLUMNS)
+    trial = TableTrial(TABLE, KnownInputs((30, 2), COLUMNS, 30))
     return DesignSearch(own=own, best=best, tried=tuple(every), max_air_seconds=seconds, trial=trial)
 
 

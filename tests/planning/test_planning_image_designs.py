@@ -9,6 +9,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.planning import InputMoments, design_search
 from airmixml.planning.design_search import DesignSearch, MeasuredSet, measured, nearest_set
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.trials import trial_of
 from airmixml.privacy.gaussian import gaussian_mu
 
@@ -18,7 +19,7 @@ MNIST = Scenario.preset("private-mnist")
 def search_image_designs(
     scenario: Scenario, dimensions: tuple[int, int], max_air_seconds: float = math.inf
 ) -> DesignSearch | None:
-    trial = trial_of(scenario, dimensions, None, InputMoments(mean=0.4, deviation=0.2), named=True)
+    trial = trial_of(scenario, KnownInputs(dimensions, InputMoments(mean=0.4, deviation=0.2), named=True))
     return None if trial is None else trial.search(max_air_seconds)
 
 
@@ -36,9 +37,9 @@ def test_the_noise_of_a_scenario_is_that_of_its_target(epsilon: float) -> None:
     noise = 1.0 / 60000 / gaussian_mu(epsilon, 1e-5)
     for each in search.tried:
         curve = curves[each.design.features, each.design.rounds]
-        level = np.abs(curve.log_noise - np.log(noise)).argmin()
-        assert curve.log_noise[level] == pytest.approx(np.log(noise), abs=1e-3)
-        assert each.accuracies == pytest.approx(tuple(curve.accuracies[level]), abs=2e-4)
+        log_noise, *accuracies = curve[np.abs(curve[:, 0] - np.log(noise)).argmin()]
+        assert log_noise == pytest.approx(np.log(noise), abs=1e-3)
+        assert each.accuracies == pytest.approx(tuple(accuracies), abs=2e-4)
 
 
 def test_rounds_are_chosen_where_they_were_measured_to_be_better() -> None:
@@ -100,7 +101,7 @@ def test_of_few_images_rounds_are_chosen_too() -> None:
     images = Scenario.preset("private-images").settled(1198, 64)
     search = search_image_designs(images, (1024, 10))
     assert search is not None
-    assert search.measured_on.startswith("digits")
+    assert search.trial.told.startswith("digits")
     assert search.best.design.rounds
     assert search.best.uplink_symbols <= search.own.uplink_symbols
     assert search.own.accuracy == pytest.approx(0.929, abs=0.003)

@@ -10,6 +10,7 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.planned import Needed, _nearest, needed_for
 from airmixml.planning.trials import TableTrial, trial_of
 
@@ -20,14 +21,13 @@ DIGITS = Scenario.preset("private-mnist")
 
 
 def search_of(scenario: Scenario, inputs: int = 5, classes: int = 2) -> DesignSearch:
-    trial = TableTrial(scenario, inputs, classes, COLUMNS)
+    trial = TableTrial(scenario, KnownInputs((inputs, classes), COLUMNS, inputs))
     (own,) = trial.of([TableDesign.of(scenario)])
     return DesignSearch(own=own, best=own, tried=(own,), trial=trial)
 
 
 def of_table(accuracy: float, scenario: Scenario = TABLE) -> dict[str, Needed]:
-    found = needed_for(accuracy, scenario, search_of(scenario), held_dim=5, dimensions=(6, 2), moments=COLUMNS)
-    return {each.quantity: each for each in found}
+    return {each.quantity: each for each in needed_for(accuracy, scenario, search_of(scenario))}
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,11 @@ def test_more_accuracy_takes_more_and_a_looser_target_takes_fewer_workers(easy: 
 
 
 def test_images_are_answered_by_what_was_measured() -> None:
-    trial = trial_of(DIGITS, (1024, 10), None, COLUMNS, named=True)
+    trial = trial_of(DIGITS, KnownInputs((1024, 10), COLUMNS))
     assert trial is not None
     search = trial.search()
     assert search is not None
-    asked = {"held_dim": None, "dimensions": (1024, 10), "moments": COLUMNS}
-    found = {each.quantity: each for each in needed_for(0.985, DIGITS, search, **asked)}
+    found = {each.quantity: each for each in needed_for(0.985, DIGITS, search)}
     # docs/beyond.md: 98.1 % at epsilon 1, 98.9 % at epsilon 10, of 60,000 workers in one slot.
     assert found["epsilon"].value is not None
     assert 1.0 < found["epsilon"].value < 10.0
@@ -74,9 +73,9 @@ def test_images_are_answered_by_what_was_measured() -> None:
 @pytest.mark.parametrize("search", [None])
 def test_a_scenario_without_expectation_is_refused(search: None) -> None:
     with pytest.raises(ScenarioError, match=r"--accuracy = 0\.9: nothing tells the accuracy"):
-        needed_for(0.9, TABLE, search, held_dim=5, dimensions=(6, 2), moments=COLUMNS)
+        needed_for(0.9, TABLE, search)
     with pytest.raises(ScenarioError, match=r"guessing one of 2 classes"):
-        needed_for(0.4, TABLE, search_of(TABLE), held_dim=5, dimensions=(6, 2), moments=COLUMNS)
+        needed_for(0.4, TABLE, search_of(TABLE))
 
 
 @pytest.mark.parametrize("planned", [10.0, 1000.0])

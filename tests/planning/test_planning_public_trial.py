@@ -9,6 +9,7 @@ from airmixml import Scenario, settle
 from airmixml.edge import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TableDesign, Trial
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.planning.plan import make_plan
 from airmixml.planning.trials import PublicTrial, trial_of
 from airmixml.streams import Streams
@@ -21,14 +22,14 @@ FEATURES = replace(OWN, encoder="mixed", features=128, centre="refined", norm="u
 
 
 def trial(scenario: Scenario, *, named: bool) -> Trial:
-    found = trial_of(scenario, (5, 3), 4, MOMENTS, named=named)
+    found = trial_of(scenario, KnownInputs((5, 3), MOMENTS, 4, named))
     assert found is not None
     return found
 
 
 @pytest.mark.long
 def test_the_trial_on_public_rows_tells_what_runs_reach() -> None:
-    (tried,) = PublicTrial(IRIS, 4, 3, MOMENTS).of([OWN])
+    (tried,) = PublicTrial(IRIS, KnownInputs((5, 3), MOMENTS, 4)).of([OWN])
     seeds = [IRIS.with_seed(seed) for seed in range(len(tried.accuracies))]
     learned = [learn(each, dataset=load_dataset(each.workers, Streams(each.seed))) for each in seeds]
     runs = [each.trained.history.test_accuracy[-1] for each in learned]
@@ -48,7 +49,7 @@ def test_what_is_recommended_for_public_rows_recommends_itself() -> None:
     first = trial(IRIS, named=True).search()
     assert first is not None
     assert first.basis == "8 splits of iris"
-    assert first.measured_on == "iris, which is public and was read"
+    assert first.trial.told == "iris, which is public and was read"
     again = trial(first.best.design.applied_to(IRIS), named=True).search()
     assert again is not None
     assert again.best == again.own == first.best

@@ -274,7 +274,7 @@ def test_a_quick_report_says_what_it_leaves_open(part: Whole, tmp_path: Path) ->
     found = reproduce(tiny("table2", seeds=1, quick=True), tmp_path, draw=False)
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert QUICK in report
-    assert [result.cell.dataset for result in found.results] == ["iris"] * 38
+    assert [cell["half"] for cell in found.plain["cells"]] == ["iris"] * 38
     assert [claim["decision"] for claim in report_of(tmp_path)["claims"]][1:] == ["not decided by --quick"]
     assert "| not decided by --quick | airmix reproduce table2 --dataset mnist |" in report
 
@@ -361,7 +361,7 @@ def test_a_row_that_cannot_be_certified_leaves_the_other_rows_alone(table: str, 
     bases = {"iris": TINY["iris"].with_overrides("privacy.delta=0.005")}
     request = tiny(table, dataset="iris", seeds=1, as_printed=True, bases=bases)
     reproduction = reproduce(request, tmp_path, draw=False)
-    failed = {result.cell.row for result in reproduction.results if result.measured is None}
+    failed = {cell["row"] for cell in reproduction.plain["cells"] if cell["measured"] is None}
     assert failed == {"epsilon = 5"}
 
 

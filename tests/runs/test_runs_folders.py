@@ -15,7 +15,8 @@ import pytest
 import airmixml
 from airmixml import RunFolderError, Scenario, load_metrics
 from airmixml.progress import Progress
-from airmixml.storage.folders import claim_folder, claim_free_folder
+from airmixml.storage import folders
+from airmixml.storage.folders import claim, claim_folder
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
@@ -122,22 +123,26 @@ def test_the_old_run_stays_until_the_new_one_is_whole(
     assert run(small.with_seed(1), out=tmp_path / "here", force=True).resumed_from_epoch == 4
 
 
-def test_a_claim_that_begins_nothing_leaves_nothing(tmp_path: Path) -> None:
+def test_a_claim_that_begins_nothing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with claim_folder(tmp_path / "a" / "b" / "c", {"scenario": 1}) as folder:
         assert folder.work.is_dir()
     assert names(tmp_path) == []
-    with claim_free_folder(tmp_path / "runs", "name", {"scenario": 1}):
+    monkeypatch.setattr(folders, "RUNS_FOLDER", tmp_path / "runs")
+    with claim(None, "name", {"scenario": 1}, force=False):
         pass
     assert names(tmp_path) == []
 
 
-def test_a_claim_that_began_something_keeps_it_for_the_same_run_only(tmp_path: Path) -> None:
+def test_a_claim_that_began_something_keeps_it_for_the_same_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "RUNS_FOLDER", tmp_path)
     identity = {"scenario": 1}
     with claim_folder(tmp_path / "here", identity) as folder:
         (folder.work / "begun.txt").write_text("x")
     with claim_folder(tmp_path / "here", identity) as folder:
         assert (folder.work / "begun.txt").read_text() == "x"
-    with claim_free_folder(tmp_path, "here", {"scenario": 2}) as folder:
+    with claim(None, "here", {"scenario": 2}, force=False) as folder:
         assert folder.final.name == "here-2"
     with pytest.raises(RunFolderError), claim_folder(tmp_path / "here", {"scenario": 2}):
         pass

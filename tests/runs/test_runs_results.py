@@ -65,9 +65,9 @@ def test_values_of_any_name_and_type_load_again(tmp_path: Path, monkeypatch: pyt
     found = stored.network.state_dict()
     assert {name: value.dtype for name, value in found.items()}["file"] == torch.bfloat16
     assert all(torch.equal(found[name], value) for name, value in model.state_dict().items())
-    assert stored.private_mean is None
+    assert stored.encoder.private_mean is None
     assert dataset.row_format is not None
-    assert np.array_equal(stored.row_format.lower, dataset.row_format.lower)
+    assert np.array_equal(stored.encoder.row_format.lower, dataset.row_format.lower)
 
 
 def test_partial_folders_are_refused_even_with_metrics_in_them(

@@ -32,7 +32,7 @@ from airmixml import streams
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.runs import experiment
 from airmixml.files import ResultStore
-from airmixml.storage import run_folder
+from airmixml.storage import folders
 stage, after = os.environ["KILL_AT"].split("-")
 left = [int(after)]
 def killing(owner, name, then=False):
@@ -45,13 +45,13 @@ def killing(owner, name, then=False):
         return found if then else real(*args, **given)
     setattr(owner, name, call)
 {
-    "before claim": lambda: killing(run_folder.RunFolder, "note_attempt"),
-    "claimed": lambda: killing(run_folder.RunFolder, "note_attempt", then=True),
+    "before claim": lambda: killing(folders.RunFolder, "note_attempt"),
+    "claimed": lambda: killing(folders.RunFolder, "note_attempt", then=True),
     "send": lambda: killing(RoundsOnAir, "receive"),
     "sent": lambda: killing(RoundsOnAir, "receive", then=True),
     "save": lambda: killing(ResultStore, "save"),
     "model": lambda: killing(experiment, "save_model"),
-    "publish": lambda: killing(run_folder.RunFolder, "publish"),
+    "publish": lambda: killing(folders.RunFolder, "publish"),
 }[stage]()
 main()
 """

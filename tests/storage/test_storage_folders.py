@@ -15,7 +15,8 @@ from airmixml.compare import Method, Outcome, Work, compare_methods, load_method
 from airmixml.files import locked, write_text, writing_to
 from airmixml.messages import PrivacyError
 from airmixml.runs import run
-from airmixml.storage.folders import claim_folder, claim_free_folder
+from airmixml.storage import folders
+from airmixml.storage.folders import claim, claim_folder
 from airmixml.sweeps import run_sweep
 
 IDENTITY = {"scenario": 1}
@@ -202,10 +203,13 @@ def test_kills_fall_before_and_after_the_new_run_is_in_place(tmp_path: Path) -> 
     assert found == {(True, False), (True, True), (False, True)}
 
 
-def test_the_free_name_of_a_run_that_was_being_replaced_is_not_free(tmp_path: Path) -> None:
+def test_the_free_name_of_a_run_that_was_being_replaced_is_not_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "RUNS_FOLDER", tmp_path)
     (tmp_path / ".o.replaced-abcd1234" / "o").mkdir(parents=True)
     (tmp_path / ".o.replaced-abcd1234" / "o" / "metrics.json").write_text("old")
-    with claim_free_folder(tmp_path, "o", IDENTITY) as folder:
+    with claim(None, "o", IDENTITY, force=False) as folder:
         assert folder.final.name == "o-2"
     assert tree(tmp_path) == {"o": None, "o/metrics.json": b"old"}
 

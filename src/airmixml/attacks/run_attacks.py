@@ -3,7 +3,6 @@
 Tables and picture are files of one folder; an interrupted command resumes.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +32,7 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.scenario import identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, Study, claim
+from airmixml.storage.folders import RUNS_FOLDER, Finish, Study, claim, write_result
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, encoded_dim, load_dataset, settle
 
@@ -102,11 +101,10 @@ def attack(
         found = run_attacks(scenario, parts, folder=folder.work / "parts", context=context)
         result = replace(found, seconds=time.perf_counter() - started, run_dir=folder.final)
         plain = result.to_dict()
-        write_text(folder.work / SCENARIO, scenario.to_toml())
         write_text(folder.work / "attack.md", attack_page(plain, scenario).to_markdown())
         if pictures:
             draw_attack(result, folder.work)
-        write_text(folder.work / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+        write_result(folder.work, scenario, plain)
         folder.publish(replace=force, finish=finish)
     return result
 

@@ -11,7 +11,7 @@ import numpy as np
 from airmixml.audit.settings import AUDITED
 from airmixml.messages import NONE, epsilon_text, sentence, simulated
 from airmixml.output.cards import claimed_card
-from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
+from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.page import Card, Cards, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
@@ -101,7 +101,7 @@ def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
     figure = new_figure(5.4 * max(len(audits), 2), 4.8 + 0.2 * title.count("\n"), title, size=10, **style)
     for axis, audit in zip(figure.subplots(1, len(audits), squeeze=False)[0], audits, strict=True):
         _rates(axis, audit)
-    return saved(figure, path)
+    return save_figure(figure, path)
 
 
 def _rates(axis: Axes, audit: Audit) -> None:

@@ -3,7 +3,6 @@
 ``airmix audit`` writes a folder with verdict, tables, scores and picture; an interrupted one is resumed.
 """
 
-import json
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +30,7 @@ from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.scenario import identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim
+from airmixml.storage.folders import RUNS_FOLDER, Finish, claim, write_result
 from airmixml.streams import Streams
 from airmixml.workers import encoded_dim, load_dataset, settle
 
@@ -195,5 +194,4 @@ def _write(result: AuditResult, folder: Path) -> None:
     plain = result.to_dict()
     write_text(folder / "audit.md", audit_page(plain, result.scenario).to_markdown())
     draw_audit(result, folder / "audit.png")
-    write_text(folder / SCENARIO, result.scenario.to_toml())
-    write_text(folder / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+    write_result(folder, result.scenario, plain)

@@ -217,8 +217,7 @@ def plan_command(
         if accuracy is not None:
             from airmixml.planning.planned import with_needed
 
-            how: dict[str, Any] = {"held_dim": held_dim, "dimensions": dimensions, "moments": moments}
-            plan = with_needed(plan, accuracy, scenario, **how, progress=progress)
+            plan = with_needed(plan, accuracy, scenario, progress)
     seconds = time.perf_counter() - started
     overrides = plan.overrides
     if plan.recommended is None and scenario.mixing.power != "dp":

@@ -227,7 +227,7 @@ def reproduce_command(
         reproduction = reproduce(request, folder, jobs=jobs or 0, engine=engine, data_dir=data_dir, progress=progress)
     kept = f"{reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')}"
     kept = kept if reproduction.kept_batches else ""
-    plain = {**reproduction.to_dict(), "failures": reproduction.failures}
+    plain = {**reproduction.plain, "failures": reproduction.failures}
     show_study(as_json, plain, reproduction_page(plain), reproduction.files, seconds=reproduction.seconds, kept=kept)
     if not as_json:
         print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")

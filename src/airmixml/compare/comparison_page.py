@@ -13,7 +13,7 @@ from airmixml.compare.methods import HEARING, LEVEL
 from airmixml.messages import NONE, against, duration, epsilon_text, joules, plural, sentence
 from airmixml.output.cards import seeds_option
 from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
-from airmixml.output.page import Folded, Page, Part, section
+from airmixml.output.page import Folded, Page, Part, Section
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.sweeps.cells import flat
@@ -116,8 +116,8 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
         verdict=plain["verdict"],
         notices=(SIMULATED_SEEDS,),
         sections=(
-            section("asked", "What was asked"),
-            section(
+            Section("asked", "What was asked"),
+            Section(
                 "tables",
                 "Tables",
                 methods_table(plain),

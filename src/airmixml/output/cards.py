@@ -207,11 +207,6 @@ def seeds_option(count: int) -> tuple[str, ...]:
     return ("--seeds", str(count)) if count > 1 else ()
 
 
-def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, str]:
-    """Return an option that gives several values of a key."""
-    return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
-
-
 def flat(scenario: Scenario) -> dict[str, Any]:
     """Return every key as it is written after ``--set``, with its value."""
     found: dict[str, Any] = {}

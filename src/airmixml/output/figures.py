@@ -23,7 +23,6 @@ BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
 GREY, BLACK = "#8c8c8c", "#222222"
 RED: Final = "#c8402f"  # something is wrong
 _DPI: Final = 110
-_PANELS_PER_ROW: Final = 4
 _ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
 
 
@@ -61,7 +60,6 @@ def new_figure(
     """
     figure = _figure_class()(figsize=(width, height), layout=layout)
     if title:
-        # A dollar sign in a user's name is just that.
         figure.suptitle(title, fontsize=size, parse_math=False, **title_style)
     return figure
 
@@ -78,21 +76,10 @@ def as_picture(sample: NDArray[np.float32], shape: Shape) -> NDArray[np.float32]
     return averaged
 
 
-def finish_axis(
-    axis: Axes,
-    title: str = "",
-    *,
-    size: float = 11.0,
-    formula: bool = False,
-    legend: float = 0.0,
-    **legend_options: Any,
-) -> None:
-    """Give an axis its title, its grid, and a legend of that font size where something is drawn.
-
-    ``formula`` says whether text between dollar signs in the title is one; a user's name may have dollar signs too.
-    """
+def finish_axis(axis: Axes, title: str = "", *, size: float = 11.0, legend: float = 0.0, **legend_options: Any) -> None:
+    """Give an axis its title, its grid, and a legend of that font size where something is drawn."""
     if title:
-        axis.set_title(title, fontsize=size, parse_math=formula)
+        axis.set_title(title, fontsize=size, parse_math=False)  # a user's name may have dollar signs
     axis.grid(alpha=0.25)
     if legend and axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=legend, **legend_options)
@@ -101,8 +88,15 @@ def finish_axis(
 def figure_bytes(figure: Figure, kind: str) -> bytes:
     """Return the content of a file of that kind: png, svg or pdf; the figure keeps the layout that it gets here."""
     content = io.BytesIO()
-    if kind == "png":
-        _write_png(figure, content)
+    if kind == "png":  # drawn once; ``savefig`` draws it twice
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from PIL import Image
+
+        figure.set_dpi(_DPI)
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.draw()
+        drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+        drawn.convert("RGB").save(content, "png", dpi=(_DPI, _DPI))
     else:
         from matplotlib import rc_context
 
@@ -112,31 +106,13 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
     return content.getvalue()
 
 
-def _write_png(figure: Figure, content: io.BytesIO) -> None:
-    """Draw the figure once; ``savefig`` draws it twice."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
-    figure.set_dpi(_DPI)
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
-    width, height = canvas.get_width_height()
-    drawn = Image.frombuffer("RGBA", (width, height), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
-    drawn.convert("RGB").save(content, "png", dpi=(_DPI, _DPI))
-
-
-def saved(figure: Figure, path: Path | None) -> Figure:
-    """Return the figure, written to ``path`` where there is one."""
+def save_figure(figure: Figure, path: Path | None) -> Figure:
+    """Return the figure, written to ``path``, where there is one, whole or not at all."""
     if path is not None:
-        save_figure(figure, path)
+        content = figure_bytes(figure, path.suffix.lstrip(".").lower() or "png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content)
     return figure
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write the figure whole or not at all."""
-    content = figure_bytes(figure, path.suffix.lstrip(".").lower() or "png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, content)
 
 
 def chance_line(axis: Axes, percent: float) -> None:
@@ -150,30 +126,6 @@ def save_png_and_svg(figure: Figure, stem: Path) -> list[Path]:
     for path in paths:
         save_figure(figure, path)
     return paths
-
-
-def panel_grid(
-    count: int,
-    title: str,
-    *,
-    inches: tuple[float, float],
-    narrowest: float,
-    above: float,
-    size: float,
-    **subplots: Any,
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its panels, at most four beside each other.
-
-    A panel is so many ``inches`` wide and high, the figure at least ``narrowest``; ``above`` is room for the title, in
-    letters of that ``size``.
-    """
-    columns = min(_PANELS_PER_ROW, count)
-    lines = -(-count // columns)
-    figure = new_figure(max(narrowest, inches[0] * columns), above + inches[1] * lines, title, size=size)
-    axes = list(figure.subplots(lines, columns, squeeze=False, **subplots).ravel())
-    for axis in axes[count:]:
-        axis.set_visible(False)
-    return figure, axes[:count]
 
 
 def error_line(

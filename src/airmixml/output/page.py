@@ -87,18 +87,11 @@ Kind = TypeVar("Kind")
 Part = str | Facts | Table | Cards | Picture | Folded | Code
 
 
-@dataclass(frozen=True, kw_only=True)
 class Section:
-    """Parts below a heading."""
+    """Parts below a heading, with a name for its address."""
 
-    name: str  # in its address
-    heading: str
-    parts: tuple[Part, ...]
-
-
-def section(name: str, heading: str, *parts: Part) -> Section:
-    """Return parts below a heading."""
-    return Section(name=name, heading=heading, parts=parts)
+    def __init__(self, name: str, heading: str, *parts: Part) -> None:
+        self.name, self.heading, self.parts = name, heading, parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +127,11 @@ class Page:
         explained = (replace(cards[0], note=_CARDS), *cards[1:]) if cards else ()
         return cls(
             sections=(
-                section("asked", "What was asked", Facts(caption="The question", rows=asked)),
-                section("results", "What came out", Facts(caption="The answer", rows=results)),
-                section("privacy", "Who learns what", *explained),
-                section("costs", "On the air", Facts(caption="The cost", rows=costs)),
-                section("tables", "Tables", *tables),
+                Section("asked", "What was asked", Facts(caption="The question", rows=asked)),
+                Section("results", "What came out", Facts(caption="The answer", rows=results)),
+                Section("privacy", "Who learns what", *explained),
+                Section("costs", "On the air", Facts(caption="The cost", rows=costs)),
+                Section("tables", "Tables", *tables),
             ),
             **others,
         )

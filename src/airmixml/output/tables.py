@@ -46,7 +46,6 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
-        """Return the columns and rows."""
         return _csv([self.columns, *self.rows])
 
     def to_html(self) -> str:
@@ -64,14 +63,11 @@ class Table:
         )
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
-        """Yield the table as it fits the terminal."""
-        yield self.fitted(options.max_width)
-
-    def fitted(self, width: int) -> RichTable:
-        """Return the table with the columns that fit so many characters; a line below names the others."""
+        """Yield the table with the columns that fit the terminal; a line below names the others."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
+        width = options.max_width
         widths = self._fit(width)
         heads, gone = self.columns[: len(widths)], self.columns[len(widths) :]
         note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {_ELSEWHERE}" if gone else None
@@ -85,7 +81,7 @@ class Table:
         for number, row in enumerate(self.rows, start=1):
             texts = (Text(cell, "bold red" if isinstance(cell, Marked) else "") for cell in row[: len(widths)])
             table.add_row(*texts, end_section=number in self.sections)
-        return table
+        yield table
 
     def _fit(self, width: int) -> list[int]:
         """Return the widths of the columns that are shown, which are the first ones."""

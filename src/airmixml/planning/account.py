@@ -97,15 +97,15 @@ class Account:
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
     unit: str = _UNIT  # whose privacy all other statements are about, in words
 
-    def ask(self, accountants: Sequence[str]) -> Account:
-        """Fill in what these accountants state about every adversary, or why they state nothing."""
+    def ask(self, accountants: Sequence[str], what_if: tuple[WhatIf, ...] = ()) -> Account:
+        """Return the account with what these accountants state about every adversary, or why they state nothing."""
         for adversary, accountant in product(self.adversaries, accountants):
             try:
                 asked, better = self._question(adversary, accountant), (adversary.name, accountant) == self.target
                 self.statements.append(state_slots(asked, self.design, self.centring, better=better))
             except PrivacyError as problem:
                 self.refusals[adversary.name, accountant] = str(problem)
-        return self
+        return replace(self, what_if=what_if or better_receivers(self.statements))
 
     def _question(self, adversary: Adversary, accountant: str) -> Question:
         return Question(adversary=adversary, accountant=accountant, adjacency=self.adjacency, delta=self.slots_delta)
@@ -280,7 +280,7 @@ def account_scenario(
         lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
     )
     unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
-    account = Account(
+    return Account(
         design=design,
         adjacency=privacy.adjacency,
         slots_delta=slots_target(scenario)[1],
@@ -296,8 +296,10 @@ def account_scenario(
         air=scenario.air,
         row=row,
         unit=unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own",
-    ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
-    return replace(account, what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements))
+    ).ask(
+        ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants,
+        what_ifs(scenario, design, privacy.delta),
+    )
 
 
 def account_numbers(
@@ -344,7 +346,7 @@ def account_numbers(
             unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
-    account = Account(
+    return Account(
         design=unit.scaled(factor),
         adjacency=adjacency,
         slots_delta=delta,
@@ -354,4 +356,3 @@ def account_numbers(
         power=power,
         in_watts=False,
     ).ask(ACCOUNTANTS.names)
-    return replace(account, what_if=better_receivers(account.statements))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
-from airmixml.output.figures import accountant_colour, finish_axis, new_figure, saved
-from airmixml.output.page import Facts, Page, Part, section
+from airmixml.output.figures import accountant_colour, finish_axis, new_figure, save_figure
+from airmixml.output.page import Facts, Page, Part, Section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
 from airmixml.privacy import Adversary, facts
@@ -45,7 +45,7 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     return Page(
         kind="account",
         title=f"{account.title}: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours",
-        sections=(section("epsilons", "Epsilon by accountant and adversary", *parts),),
+        sections=(Section("epsilons", "Epsilon by accountant and adversary", *parts),),
     )
 
 
@@ -155,4 +155,4 @@ def draw_account(
         axis.set_xticks(slots, [f"{count:,}" for count in slots])
         axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return saved(figure, path)
+    return save_figure(figure, path)

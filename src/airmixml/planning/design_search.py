@@ -27,6 +27,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.fading import worker_path_gain
+from airmixml.planning.known_inputs import KnownInputs
 from airmixml.radio.air import expected_noise
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.system import System
@@ -55,12 +56,10 @@ class TableDesign:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
-        """Return the design of a scenario."""
         tables = {name: scenario.learner if name in _OF_LEARNER else scenario.workers for name in cls.__annotations__}
         return cls(**{name: getattr(table, name) for name, table in tables.items()})
 
     def applied_to(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with this design."""
         sent = asdict(self)
         learner = replace(scenario.learner, **{name: sent.pop(name) for name in _OF_LEARNER})
         return replace(scenario, workers=replace(scenario.workers, **sent), learner=learner)
@@ -111,13 +110,14 @@ def error_of_mean(values: Sequence[float] | Doubles) -> float:
 
 
 class TriedOn(NamedTuple):
-    """What designs were tried on."""
+    """What designs were tried on, in plain facts, which compare and go to other processes."""
 
     times: str  # what each accuracy is of
-    told: str  # the public set; empty: synthetic tables
+    told: str  # the public set that accuracies were measured on; empty: synthetic tables
     rows: int
     inputs: int
     classes: int
+    known: KnownInputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +129,6 @@ class DesignSearch:
     tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
     trial: TriedOn
     max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
-
-    @property
-    def measured_on(self) -> str:
-        """The public set that accuracies were measured on; empty: they are of synthetic tables."""
-        return self.trial.told
 
     @property
     def basis(self) -> str:
@@ -158,7 +153,7 @@ class DesignSearch:
         sizes = {name: getattr(self.trial, name) for name in ("rows", "inputs", "classes")}
         sizes |= {"tables": len(self.own.accuracies), "basis": self.basis}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
-        told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
+        told = {name: text for name, text in (("measured_on", self.trial.told), ("reason", self.reason)) if text}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
         return {**found, **sizes, **told, "tried": [each.to_dict() for each in self.tried]}
 
@@ -189,15 +184,15 @@ class Trial(ABC):
     """Says how accurate designs are at a scenario's privacy target, each as many times."""
 
     times: str  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
-    told = ""  # the public set that accuracies were measured on, if any was
+    told = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
     rows: int  # to learn from, each time
     inputs: int
     classes: int
     worth: ClassVar[float] = _WORTH  # designs that are less accurate by no more are as good
     fewest_workers: float = 0.0  # with fewer than these nothing is known of a wanted accuracy
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, known: KnownInputs) -> None:
+        self.scenario, self.known = scenario, known
 
     @abstractmethod
     def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
@@ -224,7 +219,7 @@ class Trial(ABC):
             return None
         tried.sort(key=lambda each: -each.accuracy)
         best = simplest_of(tried, max_air_seconds, self.worth)
-        on = TriedOn(self.times, self.told, self.rows, self.inputs, self.classes)
+        on = TriedOn(self.times, self.told, self.rows, self.inputs, self.classes, self.known)
         return DesignSearch(own=own, best=best, tried=tuple(tried), trial=on, max_air_seconds=max_air_seconds)
 
 
@@ -254,33 +249,24 @@ class MeasuredSet(NamedTuple):
     workers: int
 
 
-class Curve(NamedTuple):
-    """Accuracies against noise, of a number of features and of rounds."""
-
-    log_noise: Doubles  # ascending; shape levels
-    accuracies: Doubles  # levels x seeds
-
-    @classmethod
-    def of(cls, levels: list[list[float]]) -> Self:
-        """Return the curve through levels, each with its noise first."""
-        table = np.array(sorted(levels))
-        return cls(table[:, 0], table[:, 1:])
-
-    def at(self, noise: float) -> Doubles:
-        """Return the accuracy of each seed with this noise; with less than was measured, as with the least."""
-        return np.array([np.interp(math.log(noise), self.log_noise, seed) for seed in self.accuracies.T])
+def _interpolated(at: float, table: Doubles) -> Doubles:
+    """Return the other columns of a table where its first one, which ascends, is ``at``, or as near as it gets."""
+    return np.array([np.interp(at, table[:, 0], column) for column in table[:, 1:].T])
 
 
 @cache
-def measured() -> dict[MeasuredSet, dict[tuple[int, int], Curve]]:
-    """Return all that was measured, by number of features and rounds."""
+def measured() -> dict[MeasuredSet, dict[tuple[int, int], Doubles]]:
+    """Return all that was measured, by number of features and rounds: of each level of noise, the least first, a row.
+
+    It has the logarithm of the noise, then the accuracy of each seed.
+    """
     levels: dict[MeasuredSet, dict[tuple[int, int], list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     with files("airmixml.planning").joinpath("image_accuracies.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             name = MeasuredSet(row["encoder"], row["dataset"], int(row["workers"]))
             accuracies = [float(each) for each in row["accuracies"].split()]
             levels[name][int(row["features"]), int(row["rounds"])].append([math.log(float(row["noise"])), *accuracies])
-    return {name: {key: Curve.of(each) for key, each in found.items()} for name, found in levels.items()}
+    return {name: {key: np.array(sorted(each)) for key, each in found.items()} for name, found in levels.items()}
 
 
 def nearest_set(scenario: Scenario) -> MeasuredSet | None:
@@ -294,10 +280,9 @@ class ImageTrial(Trial):
 
     worth = 0.001  # a longer time on the air is worth that much
 
-    def __init__(self, scenario: Scenario, dimensions: tuple[int, int], name: MeasuredSet) -> None:
-        """Take the dimensions of the scenario's own encoded inputs and of labels."""
-        super().__init__(scenario)
-        self.inputs, self.classes = dimensions
+    def __init__(self, scenario: Scenario, known: KnownInputs, name: MeasuredSet) -> None:
+        super().__init__(scenario, known)
+        self.inputs, self.classes = known.dimensions
         self.rows, self.fewest_workers = name.workers, _FEWER_THAN_MEASURED * name.workers
         self.told = f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})"
         self.times, self._curves = f"runs on {name.dataset}", measured()[name]
@@ -351,7 +336,7 @@ class ImageTrial(Trial):
     def _with_rounds(self, features: int, rounds: int, noise: float) -> Doubles | None:
         """Return the accuracy of each seed with so many features; more rounds than were measured gain nothing."""
         known = sorted(each for count, each in self._curves if count == features)
-        if math.log(noise) > self._curves[features, known[0]].log_noise[-1] + 1e-3:
+        if math.log(noise) > self._curves[features, known[0]][-1, 0] + 1e-3:
             return None
-        at = np.stack([self._curves[features, each].at(noise) for each in known])
-        return np.array([np.interp(math.log1p(rounds), np.log1p(known), seed) for seed in at.T])
+        at = [_interpolated(math.log(noise), self._curves[features, each]) for each in known]
+        return _interpolated(math.log1p(rounds), np.column_stack([np.log1p(known), at]))

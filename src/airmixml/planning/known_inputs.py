@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,15 @@ class InputMoments:
         length = math.sqrt(features * (mean**2 + self.deviation**2))  # all are taken as equally long
         share = workers.clip_norm / length if workers.norm == "unit" else min(1.0, workers.clip_norm / length)
         return InputMoments(mean=share * mean, deviation=share * self.deviation)
+
+
+class KnownInputs(NamedTuple):
+    """What a plan takes as known of the data."""
+
+    dimensions: tuple[int, int]  # d_X as it leaves the encoder, and d_Y
+    moments: InputMoments  # what is assumed of an input symbol
+    held_dim: int | None = None  # columns of a table before they are encoded; None where inputs are no rows of a table
+    named: bool = False  # whether the data are those that the scenario names, so that public rows may be read
 
 
 def data_dimensions(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.messages import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.account import state_slots
-from airmixml.planning.known_inputs import InputMoments
+from airmixml.planning.known_inputs import InputMoments, KnownInputs
 from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
 from airmixml.planning.sizing import ExpectedSignal, Sizing, plan_masks
 from airmixml.privacy import Design, facts
@@ -72,7 +72,8 @@ def make_plan(
         progress: told how many tables or splits were tried.
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim, named=named)
+    known = KnownInputs((input_dim, label_dim), moments, held_dim, named)
+    plan = _costs(Sizing(aired, known))
     if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner
@@ -84,7 +85,7 @@ def make_plan(
         sent = sent_at_once(given)
     except ScenarioError as problem:
         return replace(plan, note=f"kept: workers cannot all send moments in one slot: {problem}")
-    trial = trial_of(sent, (input_dim, label_dim), held_dim, moments, progress, named=named)
+    trial = trial_of(sent, known, progress)
     search = None if trial is None else trial.search(limit)
     best_dim = input_dim
     if search is not None:
@@ -110,16 +111,15 @@ def make_plan(
     return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
 
 
-def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named: bool) -> Plan:
-    """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
-    scenario, input_dim, label_dim = sizing.scenario, sizing.input_dim, sizing.label_dim
+def _costs(sizing: Sizing) -> Plan:
+    """Return what a design takes and brings, without others."""
+    scenario, known = sizing.scenario, sizing.known
     if not scenario.privacy.noise_kind.real:
-        real = replace(sizing, scenario=_with_real_numbers(scenario))
-        return _with_integers(_costs(real, moments, held_dim, named=named), sizing)
+        return _with_integers(_costs(replace(sizing, scenario=_with_real_numbers(scenario))), sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
-        setting = AirSetting.of(scenario, input_dim, label_dim, sizing.distance_metres)
+        setting = AirSetting.of(scenario, *known.dimensions, sizing.distance_metres)
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
@@ -127,7 +127,8 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     round_joules, round_watts, round_limited = _in_rounds(sizing)
     slot_joules = sizing.system.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
     joules = scenario.radio.slots * slot_joules + round_joules + sizing.system.acquisition_joules
-    mean_slot = plan_centring(scenario, averaged_numbers(scenario.workers, input_dim, held_dim), sizing.distance_metres)
+    averaged = averaged_numbers(scenario.workers, known.dimensions[0], known.held_dim)
+    mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
@@ -147,7 +148,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     return Plan(
         name=scenario.name,
         air=scenario.air,
-        dimensions=(input_dim, label_dim),
+        dimensions=known.dimensions,
         feasible=True,
         rounds=sizing.system.about_rounds or None,
         uplink=_uplink(sizing, mean_slot),
@@ -165,7 +166,7 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        **_signal(sizing, moments, beta, draws.ratios, named=named),
+        **_signal(sizing, beta, draws.ratios),
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -174,14 +175,12 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     )
 
 
-def _signal(
-    sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles, *, named: bool
-) -> dict[str, Any]:
+def _signal(sizing: Sizing, power_scale_watts: Doubles, ratios: Doubles) -> dict[str, Any]:
     """Return the SNR of slots with these beta and ratios; what follows from the data alone is left out."""
     scenario, workers = sizing.scenario, sizing.scenario.workers
-    known = ExpectedSignal.of_public(scenario) if named else None
-    expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
-    found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
+    public = ExpectedSignal.of_public(scenario) if sizing.known.named else None
+    expected = public or ExpectedSignal.of(workers, sizing.system.signal, sizing.known.moments)
+    found: dict[str, Any] = {"snr_is_least": (public is None and workers.sends == "moments") or None}
     if workers.several_rows:  # how long the sum of several rows is, and how large a target, nobody knows before
         return found
     for name, energies in (("snr_inputs_db", expected.inputs), ("snr_labels_db", expected.labels)):
@@ -198,7 +197,7 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     scenario, rounds = sizing.scenario, sizing.system.rounds
     if not rounds:
         return 0.0, np.zeros(0), np.zeros(0, dtype=np.bool_)
-    setting = AirSetting.of(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres, in_rounds=True)
+    setting = AirSetting.of(scenario, *sizing.known.dimensions, sizing.distance_metres, in_rounds=True)
     draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
     told, times = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0, -(-rounds // len(draws))
     joules = rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
@@ -289,7 +288,6 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float, power: TransmitPower) -> str:
-    """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if privacy.noise_kind.brought:

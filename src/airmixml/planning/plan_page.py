@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,7 @@ from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.messages import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.output.cards import claimed_card
-from airmixml.output.figures import ORANGE, finish_axis, new_figure, saved
+from airmixml.output.figures import ORANGE, finish_axis, new_figure, save_figure
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
@@ -19,7 +18,7 @@ from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled
-from airmixml.storage.folders import METRICS, SCENARIO, Finish, claim_folder
+from airmixml.storage.folders import Finish, claim_folder, write_result
 from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 9  # of the table of designs that were tried
 _MARK: Final[dict[str, Any]] = {"linestyle": "", "color": ORANGE, "markeredgecolor": "black"}
-_MARKS: Final[dict[str, dict[str, Any]]] = {
-    "this scenario": {**_MARK, "label": "this scenario", "marker": "o", "markersize": 9},
-    "recommended": {**_MARK, "label": "recommended", "marker": "*", "markersize": 16},
-}
 Plain = Mapping[str, Any]
 """A plan, or a part of one, as JSON has it."""
 
@@ -82,9 +77,7 @@ def write_plan(
         write_text(folder.work / "plan.md", plan_page(plain, scenario).to_markdown())
         if picture and plan.drawable:
             draw_plan(plan, scenario, folder.work / "plan.png")
-        write_text(folder.work / SCENARIO, scenario.to_toml())
-        found = {**plain, "run_dir": str(folder.final)}
-        write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
+        write_result(folder.work, scenario, {**plain, "run_dir": str(folder.final)})
         return folder.publish(replace=force, finish=finish)
 
 
@@ -122,7 +115,6 @@ def _accuracy(design: Plain) -> str:
 
 
 def _cells(design: Plain) -> dict[str, str]:
-    """Return the design of a learner, in words."""
     return {
         "model": design["model"],
         "rounds": f"{design['rounds']:,}",
@@ -360,8 +352,9 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         for each in some[1:]:
             place = (each.uplink_symbols, 100.0 * each.accuracy)
             axis.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
-    for each, name in ((rehearsal.own, "this scenario"), (rehearsal.best, "recommended")):
-        axis.plot(each.uplink_symbols, 100.0 * each.accuracy, **_MARKS[name])
+    marks = (rehearsal.own, "this scenario", "o", 9), (rehearsal.best, "recommended", "*", 16)
+    for each, name, marker, size in marks:
+        axis.plot(each.uplink_symbols, 100.0 * each.accuracy, label=name, marker=marker, markersize=size, **_MARK)
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
     finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
-    return saved(figure, path)
+    return save_figure(figure, path)

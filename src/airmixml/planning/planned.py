@@ -25,7 +25,6 @@ from airmixml.arrays import Doubles
 from airmixml.messages import AirMixError, ScenarioError, joules
 from airmixml.notebook import html_facts
 from airmixml.planning.design_search import DesignSearch, TableDesign, error_of_mean
-from airmixml.planning.known_inputs import InputMoments
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import RowPrivacy
@@ -187,25 +186,18 @@ _STEP: Final = math.sqrt(10.0)  # of the ladders: two in each decade
 _WORKERS, _EPSILON = (20.0, 1e6), (0.01, 50.0)  # the least and the most that are tried
 
 
-def with_needed(plan: Plan, accuracy: float, scenario: Scenario, **how: Any) -> Plan:
-    """Return the plan of the scenario with what the accuracy takes; ``how`` is for ``needed_for``."""
+def with_needed(plan: Plan, accuracy: float, scenario: Scenario, progress: Progress = silent) -> Plan:
+    """Return the plan of the scenario with what the accuracy takes."""
     if not plan.feasible:
         return plan
     found = plan.recommended
     recommended = scenario if found is None else scenario.with_overrides(*found.overrides)
     search = None if found is None else found.rehearsal
-    return replace(plan, wanted_accuracy=accuracy, needed=needed_for(accuracy, recommended, search, **how))
+    return replace(plan, wanted_accuracy=accuracy, needed=needed_for(accuracy, recommended, search, progress))
 
 
 def needed_for(
-    accuracy: float,
-    scenario: Scenario,
-    search: DesignSearch | None,
-    *,
-    held_dim: int | None,
-    dimensions: tuple[int, int],
-    moments: InputMoments,
-    progress: Progress = silent,
+    accuracy: float, scenario: Scenario, search: DesignSearch | None, progress: Progress = silent
 ) -> tuple[Needed, ...]:
     """Return how many workers, what epsilon and how many rounds the accuracy takes with the plan's best design.
 
@@ -213,7 +205,7 @@ def needed_for(
         accuracy: what is wanted, above 0 and below 1.
         scenario: with all that the plan recommends.
         search: what the plan expects of designs; None where it expects nothing.
-        held_dim, dimensions, moments, progress: as in ``make_plan``; dimensions are d_X and d_Y.
+        progress: told how many values were tried.
     """
     from airmixml.planning.trials import ROUNDS, trial_of  # here: other plans need no learner
 
@@ -223,9 +215,11 @@ def needed_for(
             "table, or of images with a measured encoder, with all workers sending moments at once, as presets "
             "private-table and private-mnist have it"
         )
-    if accuracy <= 1.0 / dimensions[1]:
+    known = search.trial.known
+    _, classes = known.dimensions
+    if accuracy <= 1.0 / classes:
         raise ScenarioError(
-            f"--accuracy = {accuracy:g}: guessing one of {dimensions[1]:,} classes reaches that; ask for more"
+            f"--accuracy = {accuracy:g}: guessing one of {classes:,} classes reaches that; ask for more"
         )
     count, epsilon, rounds = scenario.workers.count, scenario.privacy.epsilon, scenario.learner.rounds
     ladders: dict[str, tuple[float, Sequence[float]]] = {
@@ -243,7 +237,7 @@ def needed_for(
             done += 1
             try:
                 changed = _with(scenario, quantity, value)
-                trial = trial_of(changed, dimensions, held_dim, moments, named=bool(search.measured_on))
+                trial = trial_of(changed, known)
                 if trial is not None and changed.workers.count >= trial.fewest_workers:
                     for each in trial.of([TableDesign.of(changed)]):
                         reached[value] = each.accuracies

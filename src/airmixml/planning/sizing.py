@@ -26,7 +26,7 @@ from airmixml.impairments.fading import silent_share, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import SEATS, some_gains
 from airmixml.messages import AirMixError
-from airmixml.planning.known_inputs import InputMoments, is_public
+from airmixml.planning.known_inputs import InputMoments, KnownInputs, is_public
 from airmixml.radio.air import expected_noise
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.masking import (
@@ -52,16 +52,15 @@ _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
 
 @dataclass(frozen=True)
 class Sizing:
-    """A scenario, and what follows from it and from the dimensions of its data alone."""
+    """A scenario with what is known of its data, and what follows from that alone."""
 
     scenario: Scenario
-    input_dim: int  # d_X as it leaves the encoder
-    label_dim: int  # d_Y
+    known: KnownInputs
 
     @cached_property
     def system(self) -> System:
         """What follows from them for every command: signal, sensitivity, energy and more."""
-        return System.of(self.scenario, self.input_dim, self.label_dim)
+        return System.of(self.scenario, *self.known.dimensions)
 
     @cached_property
     def path_gain(self) -> Doubles:

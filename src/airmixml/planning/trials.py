@@ -22,7 +22,7 @@ from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
 from airmixml.messages import AirMixError
 from airmixml.planning.design_search import ImageTrial, NoisyDesign, TableDesign, Trial, TriedDesign, nearest_set
-from airmixml.planning.known_inputs import InputMoments, is_public
+from airmixml.planning.known_inputs import InputMoments, KnownInputs, is_public
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot, plan_centring
 from airmixml.radio.system import System
@@ -136,7 +136,6 @@ class EncodedTable:
         return float(np.mean(scores.argmax(dim=1).numpy() == self._test_labels))
 
     def _receive(self, design: NoisyDesign) -> ReceivedMoments:
-        """Return the moments with their noise."""
         workers, noise = design.scenario.workers, math.sqrt(design.variance)
         rng = np.random.default_rng((self._number, 2))
         received = self._second + noise * torch.from_numpy(rng.standard_normal(len(self._second)))
@@ -181,15 +180,13 @@ class TableTrial(Trial):
 
     times = "synthetic tables"
 
-    def __init__(
-        self, scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments, progress: Progress = silent
-    ) -> None:
-        """Take the columns before they are encoded, and what is assumed of each."""
-        super().__init__(scenario)
-        self._dimensions, self._moments, self._progress = (input_dim, label_dim), moments, progress
+    def __init__(self, scenario: Scenario, known: KnownInputs, progress: Progress = silent) -> None:
+        super().__init__(scenario, known)
+        assert known.held_dim is not None
+        self._dimensions, self._progress = (known.held_dim, known.dimensions[1]), progress
         self._distance_metres, self._stage = placed_distances(scenario), 0
         self.rows = min(scenario.workers.count, MOST_ROWS)
-        self.inputs, self.classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)
+        self.inputs, self.classes = min(known.held_dim, MOST_INPUTS), min(known.dimensions[1], MOST_CLASSES)
 
     def table(self, number: int) -> SyntheticTable:
         return make_table(
@@ -197,7 +194,7 @@ class TableTrial(Trial):
             rows=self.rows,
             inputs=self.inputs,
             classes=self.classes,
-            moments=self._moments,
+            moments=self.known.moments,
             rng=np.random.default_rng((self.scenario.seed, number)),
         )
 
@@ -270,13 +267,11 @@ class TableTrial(Trial):
 class PublicTrial(TableTrial):
     """Splits of the scenario's own data set, its rows on workers as in a run."""
 
-    def __init__(
-        self, scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments, progress: Progress = silent
-    ) -> None:
-        super().__init__(scenario, input_dim, label_dim, moments, progress)
+    def __init__(self, scenario: Scenario, known: KnownInputs, progress: Progress = silent) -> None:
+        super().__init__(scenario, known, progress)
         name, self.rows = scenario.workers.dataset, scenario.workers.count
         self.times, self.told = f"splits of {name}", f"{name}, which is public and was read"
-        self.inputs, self.classes = input_dim, label_dim
+        self.inputs, self.classes = self._dimensions
         self._plain = replace(scenario.workers, **_PLAIN, sends="samples", label_code="one-hot", label_weight=1.0)
 
     def table(self, number: int) -> SyntheticTable:
@@ -292,27 +287,18 @@ class PublicTrial(TableTrial):
         )
 
 
-def trial_of(
-    scenario: Scenario,
-    dimensions: tuple[int, int],
-    held_dim: int | None,
-    moments: InputMoments,
-    progress: Progress = silent,
-    *,
-    named: bool,
-) -> Trial | None:
-    """Return what tries designs, the scenario's own rows where these are ``named`` and public; None where nothing can.
+def trial_of(scenario: Scenario, known: KnownInputs, progress: Progress = silent) -> Trial | None:
+    """Return what tries designs, the scenario's own rows where these are named and public; None where nothing can.
 
-    That needs classes, and every worker sending the unrounded moments of one row. Arguments are those of ``make_plan``.
+    That needs classes, and every worker sending the unrounded moments of one row.
     """
     workers = scenario.workers
     at_once = not workers.several_rows and not workers.bits and workers.sends == "moments" and scenario.all_send
     if not at_once or workers.task != "classification":
         return None
-    if held_dim is None:
+    if known.held_dim is None:
         measured = nearest_set(scenario)
-        return measured and ImageTrial(scenario, dimensions, measured)
+        return measured and ImageTrial(scenario, known, measured)
     if workers.encoder not in _TABLE_ENCODERS:
         return None
-    kind = PublicTrial if named and is_public(scenario) else TableTrial
-    return kind(scenario, held_dim, dimensions[1], moments, progress)
+    return (PublicTrial if known.named and is_public(scenario) else TableTrial)(scenario, known, progress)

@@ -18,7 +18,7 @@ from airmixml.files import Read, corrupt_file, read_regular, write_text, writing
 from airmixml.messages import NONE, AirMixError, RunFolderError, ScenarioError, against, duration, reason
 from airmixml.output.cards import FROM_FILE, asked_for, command_for, flat, shown_value
 from airmixml.output.figures import BLUE, figure_bytes, finish_axis, new_figure
-from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, section
+from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, Section
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import PROTECTION
@@ -220,7 +220,7 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
     plain, protected = found.plain, found.plain.get("mode") == PROTECTION
     first, *others = page.sections
     if first.name != "asked":
-        first, others = section("asked", "What was asked"), list(page.sections)
+        first, others = Section("asked", "What was asked"), list(page.sections)
     rows = {row[0]: row[1] for part in first.parts if isinstance(part, Facts) for row in part.rows}
     name, *options = page.command
     command = ("airmix", name, *options)
@@ -241,10 +241,10 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
         page,
         notices=(*page.notices, *((ONLY_COVERED,) if protected else study)),
         sections=(
-            section(first.name, first.heading, Facts(caption="The question", rows=tuple(rows.items()))),
+            Section(first.name, first.heading, Facts(caption="The question", rows=tuple(rows.items()))),
             *others,
-            section("pictures", "Pictures", *pictures_in(found.path, protected=protected)),
-            section(
+            Section("pictures", "Pictures", *pictures_in(found.path, protected=protected)),
+            Section(
                 "again",
                 "Make it again",
                 Code(shlex.join(command)),
@@ -302,8 +302,8 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
         title=f"{len(pages)} results side by side",
         notices=(_TOGETHER,) if protected else (_TOGETHER, STUDY),
         sections=(
-            section("differences", "What differs", *titles, *_beside("Keys that differ", differing)),
-            section(
+            Section("differences", "What differs", *titles, *_beside("Keys that differ", differing)),
+            Section(
                 "results",
                 "What came out",
                 *_bars({name: score for name, score in scores.items() if score}),
@@ -311,8 +311,8 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
                 *_beside("Epsilon", {name: _epsilons(page) for name, page in pages.items()}),
                 *_beside("On the air", {name: _facts(page, "costs") for name, page in pages.items()}),
             ),
-            section("privacy", "Who learns what", *privacy),
-            section("again", "Make them again", *again),
+            Section("privacy", "Who learns what", *privacy),
+            Section("again", "Make them again", *again),
         ),
     )
     return write_page(out, told)

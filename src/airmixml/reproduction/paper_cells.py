@@ -61,7 +61,6 @@ class Cell:
 
     @property
     def kind(self) -> Kind:
-        """The work that gives its quantity."""
         return Trainings() if self.quantity == "accuracy" else Energies()
 
     def gap(self, value: float) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +32,9 @@ from airmixml.output.page import Folded, Page, Part
 from airmixml.output.tables import Table, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction.paper_cells import AS_PRINTED, Request, table_notes
-from airmixml.reproduction.paper_claims import Claim, check_claims, check_some_claims
+from airmixml.reproduction.paper_claims import check_claims, check_some_claims
 from airmixml.reproduction.verdicts import (
     VERDICTS_IN_WORDS,
-    CellResult,
     MixingRatios,
     draw_mixing_ratios,
     draw_ratios_figure,
@@ -52,7 +51,6 @@ Plain = dict[str, Any]
 TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
 _VERDICTS: Final = ("agrees", "trend agrees", "undecided", "does not follow")
 _DECISIONS: Final = ("holds", "undecided", "does not hold")
-Cells = Sequence[dict[str, Any]]
 _ABOUT_CURVES: Final = {
     "fig3": "Fig. 3: path loss and mixing, no fading",
     "fig4": "Fig. 4: fading and assignment, DirMix(5), n = 4",
@@ -222,7 +220,7 @@ def _value(value: float | None, cell: Plain, digits: str = "") -> str:
     return f"{value:.2f}" if digits and round(value, 1) != value else f"{value:.1f}"
 
 
-def draw_curves(cells: Cells, stem: Path, title: str) -> list[Path]:
+def draw_curves(cells: Sequence[Plain], stem: Path, title: str) -> list[Path]:
     """Fig. 3 or 4: accuracy against epochs, a panel for each row and a line for each column."""
     rows = list(dict.fromkeys(cell["row"] for cell in cells))
     about = _ABOUT_CURVES[cells[0]["target"]]
@@ -241,7 +239,7 @@ def draw_curves(cells: Cells, stem: Path, title: str) -> list[Path]:
     return save_png_and_svg(figure, stem)
 
 
-def draw_beside_print(cells: Cells, stem: Path, title: str) -> list[Path]:
+def draw_beside_print(cells: Sequence[Plain], stem: Path, title: str) -> list[Path]:
     """Table I or II as a picture: a point for each entry; an accuracy lies above its print, an energy is over it."""
     accuracy = cells[0]["quantity"] == "accuracy"
     figure = new_figure(7.2, 5.2)
@@ -268,44 +266,20 @@ def draw_beside_print(cells: Cells, stem: Path, title: str) -> list[Path]:
     return save_png_and_svg(figure, stem)
 
 
-DRAWINGS: Final[dict[str, Callable[[Cells, Path, str], list[Path]]]] = {
-    "table1": draw_beside_print,
-    "table2": draw_beside_print,
-    "fig3": draw_curves,
-    "fig4": draw_curves,
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Everything that came of a request."""
+    """What came of a request."""
 
-    request: Request
-    results: list[CellResult]
-    ratios: list[MixingRatios]
-    claims: list[Claim]
+    plain: Plain  # all of it, as ``report.json`` has it
+    files: list[Path]
     seconds: float
     kept_batches: int
     batches: int
-    out: Path
-    files: list[Path] = field(default_factory=list)
 
     @property
     def failures(self) -> list[str]:
         """What went wrong, cell by cell."""
-        return failures(self.to_dict())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "targets": list(self.request.wanted),
-            "seeds": self.request.seeds,
-            "quick": self.request.quick,
-            "device": self.request.device,
-            "airmixml": __version__,
-            "cells": [drawn.to_dict() for drawn in self.ratios] + [result.to_dict() for result in self.results],
-            "claims": [asdict(claim) for claim in self.claims],
-        }
+        return failures(self.plain)
 
 
 def reproduce(
@@ -324,40 +298,46 @@ def reproduce(
     uses what is there. ``jobs``, ``engine``, ``data_dir`` and ``progress`` are those of ``run_sweep``; ``draw`` says
     whether figures are drawn.
     """
-    started = time.perf_counter()
-    groups = request.cell_groups()
+    started, groups = time.perf_counter(), request.cell_groups()
     batches = [batch for cells in groups for batch in request.batches(cells)]
     with writing_to(out):
         sweep = run_sweep(batches, out / "batches", jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
         results = judge([summarise(cell, sweep, range(request.seeds)) for cells in groups for cell in cells])
-        reproduction = Reproduction(
-            request=request,
-            results=results,
-            ratios=draw_mixing_ratios() if "fig2" in request.wanted else [],
-            claims=check_some_claims(results, request.left_out()) if request.quick else check_claims(results),
-            seconds=time.perf_counter() - started,
-            kept_batches=sweep.kept_batches,
-            batches=len(batches),
-            out=out,
-        )
-        return replace(reproduction, files=_write(reproduction, draw=draw))
+        ratios = draw_mixing_ratios() if "fig2" in request.wanted else []
+        claims = check_some_claims(results, request.left_out()) if request.quick else check_claims(results)
+        plain = {
+            "targets": list(request.wanted),
+            "seeds": request.seeds,
+            "quick": request.quick,
+            "device": request.device,
+            "airmixml": __version__,
+            "cells": [drawn.to_dict() for drawn in ratios] + [result.to_dict() for result in results],
+            "claims": [asdict(claim) for claim in claims],
+        }
+        how: dict[str, Any] = {
+            "seconds": time.perf_counter() - started,
+            "kept_batches": sweep.kept_batches,
+            "batches": len(batches),
+        }
+        return Reproduction(plain=plain, files=_write(plain, ratios, out, draw=draw), **how)
 
 
-def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
+def _write(plain: Plain, ratios: list[MixingRatios], out: Path, *, draw: bool) -> list[Path]:
     """Write the report, each table as CSV, and, if ``draw``, each figure as PNG and SVG; return all files."""
-    out, plain, tables, pictures = reproduction.out, reproduction.to_dict(), dict[str, Table](), list[Path]()
+    tables, pictures = dict[str, Table](), list[Path]()
     (out / "claims.csv").unlink(missing_ok=True)  # claims and report are those of the last request
-    if reproduction.claims:
+    if plain["claims"]:
         tables["claims"] = claims_table(plain["claims"])
-    if reproduction.ratios:
+    if ratios:
         tables["fig2"] = ratios_table(ratio_cells(plain))
-        pictures += draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
+        pictures += draw_ratios_figure(ratios, out / "fig2") if draw else []
     for (target, half), cells in by_table(plain).items():
         name = f"{target}-{half}" if target.startswith("table") else target
         tables[name] = results_table(target, cells)
         if draw:
             about = f"{cells[0]['dataset']}, {plural(most_seeds(cells), 'seed')}"
-            pictures += DRAWINGS[target](cells, out / name, about)
+            drawing = draw_beside_print if target.startswith("table") else draw_curves
+            pictures += drawing(cells, out / name, about)
     files = [path for name, table in tables.items() for path in write_all(out / name, {".csv": table.to_csv()})]
     shown = "".join(f"\n![{name}]({name}.png)\n" for name in tables if name != "claims")
     content = json.dumps(plain, indent=1, allow_nan=False) + "\n"

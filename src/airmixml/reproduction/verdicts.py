@@ -50,7 +50,6 @@ class Interval:
     high: float
 
     def percent(self) -> str:
-        """Return the interval of an accuracy in words."""
         return f"{self._in_words('.1f')} %"
 
     def points(self, what: str = "") -> str:
@@ -89,16 +88,13 @@ class Summary:
 
     @property
     def mean(self) -> float:
-        """Mean over the seeds."""
         return statistics.fmean(self.values)
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over the seeds; None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"mean": self.mean, "deviation": self.deviation, "seeds": list(self.seeds), "values": list(self.values)}
 
 
@@ -120,7 +116,6 @@ class CellResult:
         return None if self.cell.printed is None or summary is None else self.cell.gap(summary.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         cell = self.cell
         return {
             "target": cell.target,

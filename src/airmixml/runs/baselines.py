@@ -18,7 +18,6 @@ from airmixml.data.labels import OneHot
 from airmixml.edge import Learned
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.messages import plural
-from airmixml.registries import LEARNERS
 from airmixml.runs.results import MOST_CLASSES_LISTED, Baselines
 from airmixml.scenario import Learner
 
@@ -35,12 +34,13 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     dataset, predicted = learned.transmission.dataset, learned.trained.history.predicted
     if predicted is None:
         return None
-    truth, learner = dataset.test_labels, _linear(learned.transmission.scenario.learner)
+    truth, own = dataset.test_labels, learned.transmission.scenario.learner
+    # The learner itself, without what it does about noise, or least squares where it is a network.
+    learner = replace(own, shrinkage=1.0, model=own.model if own.closed_form else "ridge")
     reached, guessed = right_and_guessed(dataset, predicted)
     gain = reached - guessed
     found = _on_public_rows(learner, dataset) if protected else _on_all_rows(learner, dataset)
-    same = learner.model == learned.transmission.scenario.learner.model
-    kind = f"{learner.model} in closed form" if same else f"{learner.model}, a linear model in closed form"
+    kind = f"{learner.model} in closed form" if own.closed_form else "ridge, a linear model in closed form"
     confusion = np.zeros((0, 0), dtype=np.int64)
     if dataset.task == "classification" and dataset.label_dim <= MOST_CLASSES_LISTED:
         confusion = np.zeros((dataset.label_dim,) * 2, dtype=np.int64)
@@ -61,12 +61,6 @@ def right_and_guessed(dataset: DataSet, predicted: NDArray[Any]) -> tuple[Double
     truth = dataset.test_labels
     guess = np.broadcast_to(_constant_guess(dataset, truth), truth.shape)
     return _row_scores(dataset, predicted, truth), _row_scores(dataset, guess, truth)
-
-
-def _linear(learner: Learner) -> Learner:
-    """Return the learner itself, without what it does about noise, or least squares where it is a network."""
-    closed = LEARNERS.load(learner.model).closed_form
-    return replace(learner, shrinkage=1.0, model=learner.model if closed else "ridge")
 
 
 def _constant_guess(dataset: DataSet, truth: NDArray[Any]) -> NDArray[Any]:

@@ -13,7 +13,6 @@ from airmixml.arrays import Doubles
 from airmixml.data import Bounded
 from airmixml.messages import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
-from airmixml.workers import RowEncoder
 
 _ROWS_AT_ONCE: Final = 8192
 
@@ -50,13 +49,8 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         self.folder = folder
 
     def _take(self, stored: StoredModel) -> None:
-        """Hold what a run folder holds."""
-        rows, workers = stored.row_format, stored.scenario.workers
         self.scenario_, self.code_, self.output_names_ = stored.scenario, stored.code, stored.class_names
-        self.link_ = stored.link
-        self.encoder_ = RowEncoder(
-            workers=workers, seed=stored.scenario.seed, row_format=rows, private_mean=stored.private_mean
-        )
+        self.link_, self.encoder_, rows = stored.link, stored.encoder, stored.encoder.row_format
         self.n_features_in_ = rows.width
         if rows.feature_names:
             self.feature_names_in_ = np.array(rows.feature_names, dtype=object)

@@ -5,7 +5,6 @@ It is a simulation for studies, or real data in protection, with nothing written
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 import warnings
@@ -35,7 +34,7 @@ from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.folders import METRICS, RUNS_FOLDER, SCENARIO, Finish, RunFolder, Study, claim, claim_folder
+from airmixml.storage.folders import METRICS, RUNS_FOLDER, Finish, RunFolder, Study, claim, claim_folder, write_result
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
@@ -110,35 +109,51 @@ def run(
         data: dict[str, Any] = {"private": private, "public_test": public_test, "data_dir": data_dir}
         spending = plan_spending(scenario, seeds, ledger, progress=progress, **data)
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    common: dict[str, Any] = {"context": context, "pictures": pictures, "spending": spending}
-    runner = Runner(**common, checkpoint_seconds=checkpoint_seconds)
-    if private:
-        runner = ProtectedRunner(**common, public_test=public_test)
-    identity = {**runner.identity_of(scenario), "seeds": seeds}
+    how: dict[str, Any] = {"context": context, "pictures": pictures, "checkpoint_seconds": checkpoint_seconds}
+    how["spending"] = spending
+    of_protection: dict[str, Any] = {"public_test": public_test} if private else {}
+
+    def identity(of_seed: Scenario) -> dict[str, Any]:
+        """Return what must be equal for a run to be resumed; of the data of a protected one, nothing."""
+        return {**identity_of(of_seed, protected=private), **of_protection}
+
     with (
         writing_to(out or RUNS_FOLDER),
-        claim(out, name, identity, force=force, again=again, ledger=ledger) as folder,
+        claim(out, name, {**identity(scenario), "seeds": seeds}, force=force, again=again, ledger=ledger) as folder,
     ):
         warn_of_killed(folder)
-        each_seed = _EachSeed(runner, scenario, folder, seeds)
+        kind = ProtectedRunner if private else Runner
+        runner = kind(scenario=scenario, seeds=seeds, identity=identity, whole=folder, **how, **of_protection)
         reserve = None if spending is None else spending.reserve
-        found, _ = Study(cells=numbers, task=each_seed, reserve=reserve).run()
-        result: AnyResult = runner.summarise(scenario, list(found.values()), folder)
+        found, _ = Study(cells=numbers, task=runner, reserve=reserve).run()
+        result: AnyResult = runner.summarise(list(found.values()))
         _publish(scenario, result, folder, force=force, finish=finish)
     return result
 
 
-@dataclass(frozen=True)
-class _EachSeed:
-    """Runs each seed in a folder of its own within the whole, or the only one in the whole itself."""
+def _publish(
+    scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
+) -> None:
+    """Write what makes a run folder whole and give it its name."""
+    write_result(folder.work, scenario, result.to_dict())
+    shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
+    folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)
 
-    runner: Runner
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Simulates each seed in a folder of its own within the whole, or the only one in the whole itself."""
+
     scenario: Scenario
-    whole: RunFolder
     seeds: int
+    identity: Callable[[Scenario], dict[str, Any]]
+    whole: RunFolder
+    context: RunContext
+    pictures: bool
+    checkpoint_seconds: float
+    spending: Spending | None
 
     def load(self, seed: int) -> Any:
-        """Return what an earlier process found with this seed."""
         folder = self.whole.work / f"seed-{seed}"
         if self.seeds == 1 or not folder.exists():
             return None
@@ -152,45 +167,20 @@ class _EachSeed:
         """Keep nothing more: a run writes its own folder."""
 
     def run(self, unfinished: Iterable[int], finished: Callable[[int, Any], None]) -> None:
-        """Run one seed after the other."""
-        progress = self.runner.context.progress
+        progress = self.context.progress
         for seed in unfinished:
             scenario = self.scenario.with_seed(seed)
             if self.seeds == 1:
-                finished(seed, self.runner.run_one(scenario, self.whole, self.whole))
+                finished(seed, self.run_one(scenario, self.whole))
                 return
             progress("seeds", seed - self.scenario.seed, self.seeds)
-            with claim_folder(self.whole.work / f"seed-{seed}", self.runner.identity_of(scenario)) as folder:
-                result = self.runner.run_one(scenario, folder, self.whole)
+            with claim_folder(self.whole.work / f"seed-{seed}", self.identity(scenario)) as folder:
+                result = self.run_one(scenario, folder)
                 _publish(scenario, result, folder)
             finished(seed, result)
         progress("seeds", self.seeds, self.seeds)
 
-
-def _publish(
-    scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
-) -> None:
-    """Write what makes a run folder whole and give it its name."""
-    write_text(folder.work / SCENARIO, scenario.to_toml())
-    write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-    shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
-    folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runner:
-    """Runs single seeds of a simulation; the arguments are those of ``run``."""
-
-    context: RunContext
-    pictures: bool
-    checkpoint_seconds: float = 5.0
-    spending: Spending | None = None
-
-    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
-        """Return what must be equal for the run to be resumed."""
-        return identity_of(scenario)
-
-    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> Any:
+    def run_one(self, scenario: Scenario, folder: RunFolder) -> Any:
         """Run one seed inside its folder, which may be that of all seeds, and return its result."""
         started, device = time.perf_counter(), self.context.speed.device
         dataset = self._load(scenario)
@@ -210,17 +200,17 @@ class Runner:
             from airmixml.runs.pictures import draw_run
 
             draw_run(learned.transmission, learned.trained.history, folder.work / "figures")
-        result = result_of(learned, seconds=seconds, device=device, run_dir=_run_dir(folder, whole))
+        result = result_of(learned, seconds=seconds, device=device, run_dir=self._run_dir(folder))
         resumed = checkpoint.resumed_epoch
         return replace(result, resumed_from_epoch=resumed, baselines=baselines_of(learned, protected=False))
 
-    def summarise(self, scenario: Scenario, runs: list[Any], whole: RunFolder) -> Any:
+    def summarise(self, runs: list[Any]) -> Any:
         """Return means over the seeds, or the only one."""
         if len(runs) == 1:
             return runs[0]
         from airmixml.runs.several import seeds_together  # here: most runs are one
 
-        return seeds_together(scenario, runs, str(whole.final))
+        return seeds_together(self.scenario, runs, str(self.whole.final))
 
     def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
         return load_dataset(
@@ -232,6 +222,9 @@ class Runner:
             device=self.context.speed.device,
             raw=None if self.spending is None else self.spending.raw,
         )
+
+    def _run_dir(self, folder: RunFolder) -> str:
+        return str(self.whole.final if folder is self.whole else self.whole.final / folder.final.name)
 
     def _keep(self, learned: Learned, folder: RunFolder) -> None:
         """Settle what was spent, and write the curve, where there is one, and the model."""
@@ -245,22 +238,18 @@ class Runner:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectedRunner(Runner):
-    """Runs single seeds in protection, each with a secret of its own."""
+    """Runs each seed in protection, with a secret of its own."""
 
     public_test: bool
 
-    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
-        """Return what names the run in its folder; of the data, nothing."""
-        return {**identity_of(scenario, protected=True), "public_test": self.public_test}
-
-    def run_one(self, scenario: Scenario, folder: RunFolder, whole: RunFolder) -> ProtectedResult:
+    def run_one(self, scenario: Scenario, folder: RunFolder) -> ProtectedResult:
         """Run one seed inside its folder and return its result.
 
         No checkpoint is kept: nothing tells whether another process would go on with the same data. Before anything is
         drawn the attempt is on the disk.
         """
         privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
-        claim = partial(whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
+        claim = partial(self.whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
         dataset = self._load(scenario, test_rows=self.public_test)
         # What the air refuses, it refuses before there is an attempt.
         AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
@@ -271,7 +260,7 @@ class ProtectedRunner(Runner):
         learned.transmission.report.before_the_draw = True
         self._keep(learned, folder)
         metrics = {
-            **metrics_of(learned, device=self.context.speed.device, run_dir=_run_dir(folder, whole)),
+            **metrics_of(learned, device=self.context.speed.device, run_dir=self._run_dir(folder)),
             "mode": PROTECTION,
             "public_test": self.public_test,
             "releases": 1,
@@ -285,15 +274,16 @@ class ProtectedRunner(Runner):
         self._draw(result, folder)
         return result
 
-    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], whole: RunFolder) -> ProtectedResult:
+    def summarise(self, runs: list[ProtectedResult]) -> ProtectedResult:
         """Return what all releases together reveal, those that were killed included."""
-        killed = len(whole.attempts) - len(runs)
+        killed = len(self.whole.attempts) - len(runs)
         if len(runs) + killed == 1:
             return runs[0]
         from airmixml.runs.several import releases_together
 
-        result = releases_together(runs, str(whole.final), gaussian=is_one_gaussian(scenario), killed=killed)
-        self._draw(result, whole)
+        gaussian = is_one_gaussian(self.scenario)
+        result = releases_together(runs, str(self.whole.final), gaussian=gaussian, killed=killed)
+        self._draw(result, self.whole)
         return result
 
     def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
@@ -313,7 +303,3 @@ def warn_of_killed(whole: RunFolder) -> None:
             LeftoverWarning,
             stacklevel=2,
         )
-
-
-def _run_dir(folder: RunFolder, whole: RunFolder) -> str:
-    return str(whole.final if folder is whole else whole.final / folder.final.name)

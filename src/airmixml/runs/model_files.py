@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import ImageShape, Singles
+from airmixml.arrays import ImageShape
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.files import ResultStore, from_plain, write_text
+from airmixml.files import ResultStore, from_plain
 from airmixml.messages import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS
 from airmixml.registry import add_given
@@ -23,7 +22,8 @@ from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, Se
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
-from airmixml.storage.folders import METRICS, SCENARIO
+from airmixml.storage.folders import SCENARIO, write_result
+from airmixml.workers import RowEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -128,8 +128,7 @@ def save_deployed(
 ) -> None:
     """Write the model of a deployment into the server's folder, so that it is read as that of a run is."""
     save_model(model, dataset, folder, scenario)
-    write_text(folder / SCENARIO, scenario.to_toml())
-    write_text(folder / METRICS, json.dumps({"mode": DEPLOYMENT, **result}, indent=2, allow_nan=False) + "\n")
+    write_result(folder, scenario, {"mode": DEPLOYMENT, **result})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,8 +138,7 @@ class StoredModel:
     scenario: Scenario
     network: torch.nn.Sequential
     class_names: tuple[str, ...]
-    private_mean: Singles | None
-    row_format: RowFormat
+    encoder: RowEncoder  # from raw rows to what the network takes
     code: LabelCode | None  # None: classes
     link: ScoreLink  # what scores stand for
 
@@ -198,15 +196,10 @@ def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, N
     network = build_model(scenario.learner, saved["input_dim"], saved["label_dim"], shape(saved["image_shape"]))
     of_network = (name for name in arrays if name.startswith(_PARAMETER))
     network.load_state_dict({name.removeprefix(_PARAMETER): torch.from_numpy(arrays[name]) for name in of_network})
-    return StoredModel(
-        scenario=scenario,
-        network=network,
-        class_names=names,
-        private_mean=arrays.get(_MEAN),
-        row_format=RowFormat(**rows),
-        code=code,
-        link=LINKS[saved["link"]],
-    )
+    format_and_mean: dict[str, Any] = {"row_format": RowFormat(**rows), "private_mean": arrays.get(_MEAN)}
+    encoder = RowEncoder(workers=scenario.workers, seed=scenario.seed, **format_and_mean)
+    link = LINKS[saved["link"]]
+    return StoredModel(scenario=scenario, network=network, class_names=names, encoder=encoder, code=code, link=link)
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:

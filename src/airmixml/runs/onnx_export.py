@@ -146,14 +146,6 @@ class ExportedModel:
         return {**asdict(self), "outputs": list(self.outputs)}
 
 
-def _from_rows(model: RunModel) -> nn.Module:
-    """Return the module from raw rows to probabilities or targets; batch x outputs."""
-    rows, encoder = model.encoder_, encoder_part(model.encoder_)
-    network = copy.deepcopy(model.network_).float()
-    decided = Steps(lambda scores: predicted(scores, model.link_, model.code_))
-    return nn.Sequential(scaling(rows.row_format, encoder.shape), encoder.part, after_encoder(rows), network, decided)
-
-
 def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     """Write the model of a finished run folder (or one that ``load_model`` gave) as one ONNX file.
 
@@ -162,8 +154,11 @@ def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     """
     onnx, onnxruntime = import_onnx("export to ONNX")
     model = run if isinstance(run, RunModel) else load_model(run)
-    path, width = Path(path), model.encoder_.row_format.width
-    from_rows = _from_rows(model)
+    path, rows, width = Path(path), model.encoder_, model.encoder_.row_format.width
+    encoder, network = encoder_part(rows), copy.deepcopy(model.network_).float()
+    decided = Steps(lambda scores: predicted(scores, model.link_, model.code_))
+    scaled = scaling(rows.row_format, encoder.shape)
+    from_rows = nn.Sequential(scaled, encoder.part, after_encoder(rows), network, decided)
     try:
         graph = _to_onnx(onnx, from_rows, width, _TARGETS if isinstance(model.code_, Bounded) else _PROBABILITIES)
         label_type = _add_labels(onnx, graph, model)

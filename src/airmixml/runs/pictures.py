@@ -24,7 +24,6 @@ from airmixml.output.figures import (
     finish_axis,
     new_figure,
     save_figure,
-    saved,
 )
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.runs.baselines import right_and_guessed
@@ -199,7 +198,7 @@ def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = 
     own = statements[0]
     figure = new_figure(7, 4.2, f"δ = {own.delta:g}, {own.adjacency} neighbours", size=10)
     _draw_certified(figure.subplots(), statements)
-    return saved(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw_certified(axis: Axes, statements: Sequence[PrivacyStatement]) -> None:

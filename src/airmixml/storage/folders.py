@@ -36,7 +36,7 @@ from airmixml.files import (
     writing_to,
 )
 from airmixml.messages import RunFolderError
-from airmixml.scenario.scenario import PROTECTION
+from airmixml.scenario.scenario import PROTECTION, Scenario
 
 RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
@@ -112,6 +112,12 @@ class RunFolder:
         return self.final
 
 
+def write_result(folder: Path, scenario: Scenario, plain: dict[str, Any]) -> None:
+    """Write what every command leaves that ran a scenario: the scenario, and what came out."""
+    write_text(folder / SCENARIO, scenario.to_toml())
+    write_text(folder / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")
+
+
 Finish = Callable[[RunFolder], None]
 """Adds the last files to a folder, such as its report, before it gets its name."""
 
@@ -138,31 +144,35 @@ def claim(
     again: bool = True,
     ledger: Path | str | None = None,
 ) -> Iterator[RunFolder]:
-    """Claim the folder that was asked for, or a free one of that name below ``runs``.
+    """Claim the folder that was asked for, or the first of NAME, NAME-2, NAME-3, ... below ``runs`` that is free.
 
     Unless it is to be made ``again``, a finished folder of the same identity, counted in the same ledger, raises
     ``FinishedBefore``; of a protected run the data may have changed since, which no file may tell.
     """
     counted = "" if ledger is None else os.path.abspath(ledger)
     asked = "" if again else json.dumps({**identity, "ledger": counted}, sort_keys=True, allow_nan=False)
+
+    def places() -> Iterator[Path]:
+        if out is not None:
+            yield Path(out)
+            return
+        yield RUNS_FOLDER / name
+        yield from (RUNS_FOLDER / f"{name}-{number}" for number in itertools.count(2))
+
     if asked and not force:
-        # Those of the name that ``claim_free_folder`` would try, up to the first free one.
-        tried = (RUNS_FOLDER / _numbered(name, number) for number in itertools.count(1))
-        for folder in itertools.takewhile(os.path.lexists, tried) if out is None else (Path(out),):
+        for folder in itertools.takewhile(os.path.lexists, places()):
             with contextlib.suppress(OSError):  # no such file, or none that can be read
                 if read_regular(folder / _FINISHED) == asked.encode("utf-8") and (metrics := _plain(folder / METRICS)):
                     raise FinishedBefore(folder, metrics)
-    made = (
-        claim_free_folder(RUNS_FOLDER, name, identity)
-        if out is None
-        else claim_folder(Path(out), identity, force=force)
-    )
-    with made as claimed:
+    with ExitStack() as stack:
+        for place in places():
+            try:
+                claimed = stack.enter_context(claim_folder(place, identity, force=force and out is not None))
+                break
+            except RunFolderError:
+                if out is not None:
+                    raise
         yield replace(claimed, _asked=asked)
-
-
-def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}-{number}"
 
 
 @contextmanager
@@ -188,20 +198,6 @@ def check_free(final: Path, *, force: bool) -> None:
     foreign = sorted(entry.name for entry in final.iterdir() if not _OURS.fullmatch(entry.name)) if is_run else []
     if foreign:
         raise RunFolderError(f"{final}: holds {foreign[0]}, which is not airmix's; move it or choose another --out")
-
-
-@contextmanager
-def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iterator[RunFolder]:
-    """Claim ``parent/name``, or ``name-2``, ``name-3``, ... where that is taken by another run."""
-    for number in itertools.count(1):
-        with ExitStack() as stack:
-            try:
-                final = parent / _numbered(name, number)
-                folder = stack.enter_context(claim_folder(final, identity))
-            except RunFolderError:
-                continue
-            yield folder
-            return
 
 
 @contextmanager

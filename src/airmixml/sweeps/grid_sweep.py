@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,7 +94,6 @@ class BatchedTask:
     progress: Progress = silent
 
     def load(self, part: Part) -> Finished | None:
-        """Return the outcomes of a finished part, or None."""
         outcomes = ResultStore(self.folder).load(f"{part.digest}.json", lambda values, _: list(values["outcomes"]))
         if outcomes is None:
             return None
@@ -260,8 +260,8 @@ def sweep_grid(
     unknown = [name for name in metrics if not name.startswith(tuple(heads))]
     _check_names(unknown, command, set(kind.default_metrics) if heads else set())
     points = list(grid.points)
-    found, refused = _scenarios(scenario, points, data_dir)
-    by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
+    found = _scenarios(scenario, points, data_dir)
+    by_seed = [each.with_seed(seed) for seed in numbers for each in found if isinstance(each, Scenario)]
     folder = study_path(out, f"sweep-{scenario.name}")
     alone = cut_into_batches(by_seed, kind, device=device, jobs=0)
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
@@ -280,12 +280,10 @@ def sweep_grid(
         )
         result = run(batches, jobs=jobs)
     rows = []
-    for place, point in enumerate(points):
-        for seed in numbers:
-            why = refused.get(place)
-            outcome: Outcome = {"error": why} if why else result.outcome(command, found[place].with_seed(seed))
-            error = outcome.get("error", "")
-            rows.append(SweptRow(point=point, seed=seed, metrics={} if error else outcome, error=error))
+    for (point, cell), seed in product(zip(points, found, strict=True), numbers):
+        outcome: Outcome = {"error": cell} if isinstance(cell, str) else result.outcome(command, cell.with_seed(seed))
+        error = outcome.get("error", "")
+        rows.append(SweptRow(point=point, seed=seed, metrics={} if error else outcome, error=error))
     _check_names(metrics, command, _names(row.metrics for row in rows))
     return Swept(
         scenario=scenario,
@@ -314,24 +312,21 @@ def _check_names(asked: Sequence[str], command: str, known: Collection[str], oth
             raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
 
 
-def _scenarios(
-    base: Scenario, points: Sequence[Point], data_dir: Path | None
-) -> tuple[dict[int, Scenario], dict[int, str]]:
-    """Return the scenario of each combination by its place, settled with its own data, and why others are none."""
-    found: dict[int, Scenario] = {}
+def _scenarios(base: Scenario, points: Sequence[Point], data_dir: Path | None) -> list[Scenario | str]:
+    """Return the scenario of each combination, settled with its own data, or why it is none."""
+    found: list[Scenario | str] = []
     rows: dict[Workers, int] = {}  # counted once
-    refused: dict[int, str] = {}
-    for place, point in enumerate(points):
+    for point in points:
         try:
             scenario = scenario_at(base, point)
             if scenario.workers not in rows:
                 rows[scenario.workers] = settle(scenario, data_dir=data_dir).workers.count
-            found[place] = scenario.settled(rows[scenario.workers])
+            found.append(scenario.settled(rows[scenario.workers]))
         except AirMixError as problem:
-            if len(refused) == len(points) - 1:
+            found.append(one_line(str(problem)))
+            if len(found) == len(points) and all(isinstance(each, str) for each in found):
                 raise  # none of them is a scenario
-            refused[place] = one_line(str(problem))
-    return found, refused
+    return found
 
 
 def _default_metrics(kind: Kind, rows: Sequence[SweptRow]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.files import writing_to
 from airmixml.messages import NONE, plural, sentence
-from airmixml.output.cards import seeds_option, values_option
+from airmixml.output.cards import seeds_option
 from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.page import Page
 from airmixml.output.tables import Table, rows_csv, write_all
@@ -106,7 +106,6 @@ class Swept:
         ]
 
     def to_frame(self) -> Any:
-        """Return the long rows as a pandas DataFrame."""
         pandas: Any = import_module("pandas")
         frame = pandas.DataFrame(self.long_rows())
         for name in frame.columns[[len(set(map(type, frame[each]))) > 1 for each in frame.columns]]:
@@ -178,7 +177,7 @@ def sweep_page(plain: Plain, scenario: Scenario) -> Page:
     """Return what a sweep tells."""
     cells, grid, seeds = plain["cells"], plain["grid"], plural(len(plain["seeds"]), "seed")
     failed = f"; {plural(sum(plain['failures'].values()), 'run')} failed" if plain["failures"] else ""
-    words = [word for key, values in grid.items() for word in values_option("--grid", key, values)]
+    words = [word for key, values in grid.items() for word in ("--grid", f"{key}={','.join(map(value_text, values))}")]
     command = () if plain["command"] == "run" else ("--command", plain["command"])
     more = f"{plural(len(cells) - _MOST_ROWS, 'more row')} in sweep.csv" if len(cells) > _MOST_ROWS else ""
     return Page.of_result(

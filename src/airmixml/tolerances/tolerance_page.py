@@ -17,7 +17,7 @@ from airmixml.output.figures import (
     RED,
     error_line,
     finish_axis,
-    panel_grid,
+    new_figure,
     shared_legend,
 )
 from airmixml.output.page import Folded, Page
@@ -109,6 +109,7 @@ def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
 
 _CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
 _CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
+_PANELS_PER_ROW: Final = 4
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
 
 
@@ -119,9 +120,14 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
         return None
     seeds = plural(len(plain["seeds"]), "seed")
     title = f"{scenario.title}: {plain['metric']} against the size of each impairment, alone ({seeds}; simulation)"
-    figure, axes = panel_grid(len(panels), title, inches=(3.6, 2.7), narrowest=10.8, above=1.0, size=12)
-    for axis, each in zip(axes, panels, strict=True):
+    columns = min(_PANELS_PER_ROW, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = new_figure(max(10.8, 3.6 * columns), 1.0 + 2.7 * lines, title)
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axis, each in zip(axes, panels, strict=False):
         _draw_panel(axis, plain, each)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
     shared_legend(figure)
     return figure
 

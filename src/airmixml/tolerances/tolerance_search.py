@@ -54,7 +54,6 @@ class ImpairmentLadder:
         return self.sizes[0] > self.sizes[-1]
 
     def on(self, air: Air, size: float) -> Air:
-        """Return an air with the impairment of that size."""
         return replace(air, **{**self.needs, self.key: size})
 
     def is_milder(self, size: float, other: float) -> bool:
@@ -116,7 +115,6 @@ class LadderSearch:
         return None if self._refused == len(self._rungs) else self._rungs[self._refused]
 
     def told(self, size: float, *, tolerated: bool) -> None:
-        """Take into account whether a size is tolerated."""
         self.tried.append(size)
         place = self._rungs.index(size)
         self._tolerated, self._refused = (place, self._refused) if tolerated else (self._tolerated, place)
