@@ -11,11 +11,10 @@ what any sum does.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import torch
@@ -24,12 +23,11 @@ from scipy.sparse import coo_array, csr_array
 from airmixml.arrays import Doubles, Integers, Singles, find_device, physical_memory_bytes
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet, OneHot
-from airmixml.edge.descents import run_rounds
-from airmixml.edge.training import collector_for, solve_collected
+from airmixml.edge.training import run_observed
 from airmixml.messages import ScenarioError
 from airmixml.radio.draws import AirSetting, MixtureBlock, SlotDraws
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Transmission, open_air, run_here
+from airmixml.radio.transmission import Transmission, open_air
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
@@ -94,6 +92,18 @@ class Round:
     weights: Doubles  # 1 / (variance of the noise on a symbol at the server); shape slots
     told: Broadcast  # the model and the clip that all workers were told
     unit: float  # S / C
+
+    @classmethod
+    def of(cls, block: MixtureBlock, on_air: RoundsOnAir) -> Self:
+        setting = on_air.setting
+        return cls(
+            setting=setting,
+            numbers=range(block.first_slot, block.first_slot + block.slots),
+            draws=[as_heard(block)],
+            weights=weights_of(block, setting.scenario),
+            told=on_air.told,
+            unit=on_air.payload.unit,
+        )
 
     @property
     def scenario(self) -> Scenario:
@@ -210,29 +220,22 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
     _check_memory(scenario, signal, device)
     air = open_air([scenario], dataset, None, context)
+    layout = layout_of(signal, air.dataset, device)
     received, whole, weights, draws = list[torch.Tensor](), list[torch.Tensor](), list[Doubles](), list[SlotDraws]()
     kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), list[Round]()
-    if scenario.workers.sends == "gradients":  # all slots are rounds
-        on_air, layout = WatchedRounds.alone(air, context), Layout(signal)
-        rounds = on_air.watched()
-        transmission = on_air.transmission()
-    else:
-        layout = layout_of(signal, air.dataset, device)
-        collector = collector_for(scenario, air.dataset) if scenario.learner.rounds else None
 
-        def receive(_number: int, block: MixtureBlock) -> None:
-            received.append(layout.received(block))
-            if signal.moments and block.first_slot < kept:
-                symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
-                whole.append(symbols[: kept - block.first_slot].float())
-            if collector is not None:
-                collector.add(block.inputs, block.labels)
-            draws.append(as_heard(block))
-            weights.append(weights_of(block, scenario))
+    def see(block: MixtureBlock, on_air: RoundsOnAir | None) -> None:
+        if on_air is not None:
+            rounds.append(Round.of(block, on_air))
+            return
+        received.append(layout.received(block))
+        if signal.moments and block.first_slot < kept:
+            symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
+            whole.append(symbols[: kept - block.first_slot].float())
+        draws.append(as_heard(block))
+        weights.append(weights_of(block, scenario))
 
-        (transmission,) = run_here(air, receive, context)
-        if collector is not None:  # the models that were broadcast follow from what was received
-            rounds = WatchedRounds.of(transmission, context).watched(*solve_collected(transmission, collector))
+    transmission = run_observed(air, see, context)
     everything = torch.cat(received) if received else torch.zeros((0, signal.features), device=device)
     return ServerView(
         transmission=transmission,
@@ -243,30 +246,6 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         draws=draws,
         rounds=tuple(rounds),
     )
-
-
-class WatchedRounds(RoundsOnAir):
-    """Runs rounds and keeps what an adversary needs of each."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.heard: list[Round] = []
-
-    def watched(self, *first: Any) -> list[Round]:
-        """Run all rounds from a first solution, if there is one, and return what was heard."""
-        deque(run_rounds(self, *first), maxlen=0)
-        return self.heard
-
-    def send(self, told: Broadcast) -> Any:
-        received, block = super().send(told), self.last
-        slots = range(block.first_slot, block.first_slot + block.slots)
-        draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
-        self.heard.append(
-            Round(
-                setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=self.payload.unit
-            )
-        )
-        return received
 
 
 def as_heard(block: MixtureBlock) -> SlotDraws:

@@ -11,6 +11,7 @@ independent standard normal numbers. Noise that is stronger than stated is no fa
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,16 +22,14 @@ from scipy.stats import beta, binom, chi2, norm
 from airmixml.arrays import Doubles, using_threads
 from airmixml.audit.trials import Bench, SlotKind
 from airmixml.data import DataSet
-from airmixml.edge.closed_form import ReceivedMoments, Solution
-from airmixml.edge.descents import run_rounds
-from airmixml.edge.training import collector_for, solve_collected
+from airmixml.edge.training import run_observed
 from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.system import planned_design
-from airmixml.radio.transmission import open_air, run_here, simulate_blocks
+from airmixml.radio.transmission import open_air, simulate_blocks
 from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams
@@ -254,12 +253,12 @@ class _Measured:
         self.runs = runs
         progress(self.stage, runs, runs)
 
-    def add(self, scenario: Scenario, block: MixtureBlock, noise_watts: float = 0.0) -> None:
+    def add(self, block: MixtureBlock, noise_watts: float = 0.0) -> None:
         """Take a block into account, as it was before the server divided by the mean gain of an imperfect air.
 
         Of more symbols than the meter has the first ones count; ``noise_watts`` is that of ``NoiseMeter.add``.
         """
-        fault, meter = self.bench.fault, self.meter
+        fault, meter, scenario = self.bench.fault, self.meter, self.bench.air.scenario
         weight = scenario.workers.label_weight
         received = torch.cat([block.inputs, block.labels * weight], dim=1)
         clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
@@ -281,47 +280,24 @@ def check_noise(bench: Bench, dataset: DataSet, failure: float) -> NoiseCheck:
         centred = centre_privately([seeded], dataset, population)
         for block in simulate_blocks(seeded, centred, population, speed=speed):
             with using_threads(speed.threads):
-                measured.add(seeded, block)
+                measured.add(block)
     return measured.meter.finish(failure, measured.runs)
-
-
-class _MeteredRounds(RoundsOnAir):
-    """Real rounds whose noise is measured."""
-
-    measured: _Measured
-
-    def metered(self, measured: _Measured) -> "_MeteredRounds":
-        """Tell this meter; a fault may give all rounds the number of the first."""
-        self.measured, fault = measured, measured.bench.fault
-        self.slots = [self.slots[0]] * len(self) if fault.reused_rounds else self.slots
-        return self
-
-    def receive(self, slot: int) -> MixtureBlock:
-        block = super().receive(slot)
-        self.measured.add(self.report.scenario, block)
-        return block
 
 
 def check_rounds_noise(bench: Bench, dataset: DataSet, failure: float) -> NoiseCheck:
     """Return what the noise of rounds is like, and as many symbols of the slots before."""
-    measured = _Measured(bench, bench.kinds[-1], _ROUNDS.removeprefix("the "))
+    measured, alone = (
+        _Measured(bench, bench.kinds[-1], _ROUNDS.removeprefix("the ")),
+        RunContext(speed=bench.context.speed),
+    )
 
-    alone = RunContext(speed=bench.context.speed)
+    def see(before_watts: float, block: MixtureBlock, on_air: RoundsOnAir | None) -> None:
+        # Noise of the slots before is measured with that of rounds, which must not repeat it.
+        measured.add(block, before_watts if on_air is None else 0.0)
+        if on_air is not None and bench.fault.reused_rounds:
+            on_air.slots = [on_air.slots[0]] * len(on_air)
+
     for seeded in measured.scenarios():
-        air = open_air([seeded], dataset, None, alone)
-        first: tuple[Solution, ReceivedMoments] | tuple[()] = ()
-        if seeded.workers.sends == "gradients":
-            on_air = _MeteredRounds.alone(air, alone)
-        else:
-            collector, stated = collector_for(seeded, air.dataset), stated_noise_watts(seeded, bench.air.integers)
-
-            def receive(_number: int, block: MixtureBlock, collector: Any = collector, watts: float = stated) -> None:
-                # Noise of these slots is measured with that of rounds, which must not repeat it.
-                collector.add(block.inputs, block.labels)
-                measured.add(bench.air.scenario, block, watts)
-
-            (sent,) = run_here(air, receive, alone)
-            on_air, first = _MeteredRounds.of(sent, alone), solve_collected(sent, collector)
-        for _ in run_rounds(on_air.metered(measured), *first):
-            pass
+        observe = partial(see, stated_noise_watts(seeded, bench.air.integers))
+        run_observed(open_air([seeded], dataset, None, alone), observe, alone)
     return measured.meter.finish(failure, measured.runs, of=_ROUNDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,8 +27,9 @@ from airmixml.edge.learners import TrainedModel, TrainingHistory, build_model, c
 from airmixml.files import ResultStore
 from airmixml.messages import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.radio.draws import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Mixtures, Transmission, open_air, run_here, simulate_family
+from airmixml.radio.transmission import Air, Mixtures, Transmission, open_air, run_here, simulate_family
 from airmixml.registry import naming_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret
@@ -142,6 +143,35 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     all_of_one_norm = workers.norm == "unit" and workers.centre_on_air
     squared_norm = workers.clip_norm**2 if all_of_one_norm else 0.0
     return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
+
+
+Observe = Callable[[MixtureBlock, RoundsOnAir | None], None]
+"""Looks at each block when it is received; with the rounds on the air, at what they have just told and received."""
+
+
+def run_observed(air: Air, observe: Observe, context: RunContext) -> Transmission:
+    """Run all slots of a scenario with the rounds that follow them, or that they are, and learn what these need."""
+    first: tuple[Solution, ReceivedMoments] | tuple[()] = ()
+    scenario = air.settings[0].given
+    if scenario.workers.sends == "gradients":
+        sent, on_air = None, RoundsOnAir.alone(air, context)
+    else:
+        collector = collector_for(scenario, air.dataset) if scenario.learner.rounds else None
+
+        def receive(_number: int, block: MixtureBlock) -> None:
+            if collector is not None:
+                collector.add(block.inputs, block.labels)
+            observe(block, None)
+
+        (sent,) = run_here(air, receive, context)
+        if collector is None:
+            return sent
+        # The models that are broadcast follow from what was received.
+        on_air, first = RoundsOnAir.of(sent, context), solve_collected(sent, collector)
+    for done, _ in enumerate(run_rounds(on_air, *first)):
+        if done:
+            observe(on_air.last, on_air)
+    return sent or on_air.transmission()
 
 
 def solve_collected(transmission: Transmission, collector: MomentsCollector) -> tuple[Solution, ReceivedMoments]:

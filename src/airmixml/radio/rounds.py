@@ -55,7 +55,7 @@ class RoundsOnAir:
         self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
         self.rounds: list[Round] = []
-        self._told: Broadcast
+        self.told: Broadcast
         self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
 
     @classmethod
@@ -96,7 +96,7 @@ class RoundsOnAir:
             return found
         self._progress("rounds", self.done, len(self))
         self.payload.broadcast(told)
-        self._told = told
+        self.told = told
         block = self.receive(self.slots[self.done])
         check_finite(self.report.scenario, block)
         self.last = block
@@ -111,7 +111,7 @@ class RoundsOnAir:
 
         What the seed decides is drawn again.
         """
-        slots, told, air = range(slot, slot + 1), self._told, self.air
+        slots, told, air = range(slot, slot + 1), self.told, self.air
         numbers = told.weights.tobytes() + told.biases.tobytes()
         digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
         name, values = f"block-{slot:06d}.npz", [slot, slot + 1, digest]
