@@ -77,8 +77,7 @@ def listener_precision(heard: Heard, member: Integers, targets: int, speed: Spee
 
 def precisions_of(view: ServerView, precision: Precision, member: Integers, targets: int, speed: Speed) -> Doubles:
     """Return A^2 of the slots of a run and of each round; kinds of slots x targets."""
-    every: tuple[Heard, ...] = (view, *view.rounds)
-    return np.stack([precision(heard, member, targets, speed) for heard in every])
+    return np.stack([precision(heard, member, targets, speed) for heard in (view, *view.rounds)])
 
 
 @dataclass(frozen=True, kw_only=True)

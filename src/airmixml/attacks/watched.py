@@ -83,13 +83,27 @@ def _product(matrix: csr_array, device: torch.device) -> Callable[[torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Round:
-    """One round as the server sees it: slots in which a sample sends what follows from the model."""
+class Heard:
+    """Slots in each of which a sample sends the same: those of a run that are no rounds, or one round.
+
+    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
+    where the server divided by d, in the mean over the slot.
+    """
 
     setting: AirSetting
     numbers: range  # of the slots
-    draws: list[SlotDraws]  # ratios as workers were really received
+    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
     weights: Doubles  # 1 / (variance of the noise on a symbol at the server); shape slots
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.setting.given
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round(Heard):
+    """One round as the server sees it: a sample sends what follows from the model."""
+
     told: Broadcast  # the model and the clip that all workers were told
     unit: float  # S / C
 
@@ -104,10 +118,6 @@ class Round:
             told=on_air.told,
             unit=on_air.payload.unit,
         )
-
-    @property
-    def scenario(self) -> Scenario:
-        return self.setting.scenario
 
     def sent(self, inputs: Singles | Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
         """Return e of samples, samples x classes, and what x e^T is multiplied with before it is sent; samples."""
@@ -136,19 +146,14 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ServerView:
-    """All slots as the server sees them.
-
-    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
-    where the server divided by d, in the mean over the slot.
-    """
+class ServerView(Heard):
+    """All slots as the server sees them."""
 
     transmission: Transmission  # what was sent, with the data as they are sent and who holds which
     layout: Layout  # which numbers of a worker are looked at
     received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
     symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
     matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
-    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
     rounds: tuple[Round, ...] = ()  # of gradients, which are not among the slots above
 
     @cached_property
@@ -167,28 +172,8 @@ class ServerView:
         return self.received[:, self.received.shape[1] if signal.moments else signal.features :] / signal.label_weight
 
     @property
-    def scenario(self) -> Scenario:
-        return self.transmission.scenario
-
-    @property
-    def setting(self) -> AirSetting:
-        """What stays the same over all slots but rounds."""
-        data, population = self.dataset, self.transmission.population
-        return AirSetting.of(self.scenario, data.input_dim, data.label_dim, population.distance_metres)
-
-    @property
-    def numbers(self) -> range:
-        """Numbers of all slots but rounds."""
-        return range(sum(map(len, self.draws)))
-
-    @property
-    def weights(self) -> Doubles:
-        """1 / (variance of the noise on a symbol); shape slots."""
-        return self.matrix.weights
-
-    @property
     def signal(self) -> Signal:
-        return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
+        return self.setting.signal
 
     @property
     def dataset(self) -> DataSet:
@@ -203,10 +188,6 @@ class ServerView:
         """Return the first worker that holds each of these rows of the pool; shape rows."""
         order = np.argsort(self.held_index, kind="stable")
         return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
-
-
-Heard = ServerView | Round
-"""Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
 
 
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
@@ -237,13 +218,17 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
 
     transmission = run_observed(air, see, context)
     everything = torch.cat(received) if received else torch.zeros((0, signal.features), device=device)
+    weighted = np.concatenate([np.zeros(0), *weights])
     return ServerView(
+        setting=air.settings[0],
+        numbers=range(len(weighted)),
+        draws=draws,
+        weights=weighted,
         transmission=transmission,
         layout=layout,
         received=everything,
         symbols=torch.cat(whole) if whole else everything,
-        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate([np.zeros(0), *weights]), device),
-        draws=draws,
+        matrix=MixingMatrix.of(draws, scenario.workers.count, weighted, device),
         rounds=tuple(rounds),
     )
 
