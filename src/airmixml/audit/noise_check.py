@@ -9,7 +9,7 @@ independent standard normal numbers. Noise that is stronger than stated is no fa
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -51,8 +51,7 @@ _THRESHOLDS: Final = (1.0, 2.0, 3.0)
 # Runs go on to this many numbers, which tell a deviation to 5 %, or to so many runs.
 _ENOUGH_NUMBERS: Final = 5000
 _MOST_RUNS: Final = 200
-_SEEDS: Final = 2**63
-_ROUNDS: Final = "the noise of rounds"
+_SEEDS: Final = 2**63  # after the largest comes 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,74 +229,67 @@ def stated_noise_watts(scenario: Scenario, sums: IntegerSums | None = None) -> f
     return planned_design(scenario, any_sensitivity, received_watts=0.0).in_workers_noise().noise_watts
 
 
-@dataclass
-class _Measured:
-    """Noise of a kind of slots, over some runs."""
+Add = Callable[[MixtureBlock, float], None]
+"""Takes a block into account; the number is that of ``NoiseMeter.add``."""
+Run = Callable[[Scenario, Add], None]
+"""Runs a scenario of some seed, and hands on the blocks whose noise is measured."""
 
-    bench: Bench
-    kind: SlotKind
-    stage: str
-    runs: int = 0
 
-    def __post_init__(self) -> None:
-        air, scenario = self.kind.air, self.bench.air.scenario
-        self.meter = NoiseMeter(air.signal.symbols, stated_noise_watts(scenario, air.integers))
+def _measure(bench: Bench, kind: SlotKind, stage: str, failure: float, run: Run, of: str = NoiseCheck.of) -> NoiseCheck:
+    """Return what the noise of a kind of slots is like, with the scenario's seed and those that follow."""
+    scenario, progress, air = bench.air.scenario, bench.context.progress, kind.air
+    meter = NoiseMeter(air.signal.symbols, stated_noise_watts(scenario, air.integers))
+    runs = min(-(-_ENOUGH_NUMBERS // (len(kind.slots) * meter.symbols)), _MOST_RUNS)
+    for number in range(runs):
+        progress(stage, number, runs)
+        run(scenario.with_seed((scenario.seed + number) % _SEEDS), partial(_add, bench, meter))
+    progress(stage, runs, runs)
+    return meter.finish(failure, runs, of=of)
 
-    def scenarios(self) -> Iterator[Scenario]:
-        """Yield the scenario with its own seed and those that follow; after the largest comes 0."""
-        scenario, progress = self.bench.air.scenario, self.bench.context.progress
-        runs = min(-(-_ENOUGH_NUMBERS // (len(self.kind.slots) * self.meter.symbols)), _MOST_RUNS)
-        for self.runs in range(runs):
-            progress(self.stage, self.runs, runs)
-            yield scenario.with_seed((scenario.seed + self.runs) % _SEEDS)
-        self.runs = runs
-        progress(self.stage, runs, runs)
 
-    def add(self, block: MixtureBlock, noise_watts: float = 0.0) -> None:
-        """Take a block into account, as it was before the server divided by the mean gain of an imperfect air.
+def _add(bench: Bench, meter: NoiseMeter, block: MixtureBlock, noise_watts: float) -> None:
+    """Meter a block as it was before the server divided by the mean gain of an imperfect air.
 
-        Of more symbols than the meter has the first ones count; ``noise_watts`` is that of ``NoiseMeter.add``.
-        """
-        fault, meter, scenario = self.bench.fault, self.meter, self.bench.air.scenario
-        weight = scenario.workers.label_weight
-        received = torch.cat([block.inputs, block.labels * weight], dim=1)
-        clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
-        if fault.noise_factor != 1.0:
-            received = clean + (received - clean) * fault.noise_factor
-        gain, some = torch.ones((), device=received.device), slice(meter.symbols)
-        if block.divisor is not None:
-            frame = frame_of(scenario.air, received.shape[1])
-            lengths = torch.tensor(frame.lengths, device=received.device)
-            gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
-        meter.add((received * gain)[:, some], (clean * gain)[:, some], block.draws.power_scale_watts, noise_watts)
+    Of more symbols than the meter has the first ones count.
+    """
+    fault, scenario = bench.fault, bench.air.scenario
+    weight = scenario.workers.label_weight
+    received = torch.cat([block.inputs, block.labels * weight], dim=1)
+    clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
+    if fault.noise_factor != 1.0:
+        received = clean + (received - clean) * fault.noise_factor
+    gain, some = torch.ones((), device=received.device), slice(meter.symbols)
+    if block.divisor is not None:
+        frame = frame_of(scenario.air, received.shape[1])
+        lengths = torch.tensor(frame.lengths, device=received.device)
+        gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
+    meter.add((received * gain)[:, some], (clean * gain)[:, some], block.draws.power_scale_watts, noise_watts)
 
 
 def check_noise(bench: Bench, dataset: DataSet, failure: float) -> NoiseCheck:
     """Return what the noise of the slots of a real run is like."""
-    measured, speed = _Measured(bench, bench.kinds[0], "noise of a run"), bench.context.speed
-    for seeded in measured.scenarios():
-        population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
-        centred = centre_privately([seeded], dataset, population)
-        for block in simulate_blocks(seeded, centred, population, speed=speed):
+
+    def run(seeded: Scenario, add: Add) -> None:
+        population, speed = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed)), bench.context.speed
+        for block in simulate_blocks(seeded, centre_privately([seeded], dataset, population), population, speed=speed):
             with using_threads(speed.threads):
-                measured.add(block)
-    return measured.meter.finish(failure, measured.runs)
+                add(block, 0.0)
+
+    return _measure(bench, bench.kinds[0], "noise of a run", failure, run)
 
 
 def check_rounds_noise(bench: Bench, dataset: DataSet, failure: float) -> NoiseCheck:
-    """Return what the noise of rounds is like, and as many symbols of the slots before."""
-    measured, alone = (
-        _Measured(bench, bench.kinds[-1], _ROUNDS.removeprefix("the ")),
-        RunContext(speed=bench.context.speed),
-    )
+    """Return what the noise of rounds is like, and as many symbols of the slots before, which it must not repeat."""
+    alone = RunContext(speed=bench.context.speed)
 
-    def see(before_watts: float, block: MixtureBlock, on_air: RoundsOnAir | None) -> None:
-        # Noise of the slots before is measured with that of rounds, which must not repeat it.
-        measured.add(block, before_watts if on_air is None else 0.0)
-        if on_air is not None and bench.fault.reused_rounds:
-            on_air.slots = [on_air.slots[0]] * len(on_air)
+    def run(seeded: Scenario, add: Add) -> None:
+        before_watts = stated_noise_watts(seeded, bench.air.integers)
 
-    for seeded in measured.scenarios():
-        observe = partial(see, stated_noise_watts(seeded, bench.air.integers))
-        run_observed(open_air([seeded], dataset, None, alone), observe, alone)
-    return measured.meter.finish(failure, measured.runs, of=_ROUNDS)
+        def see(block: MixtureBlock, on_air: RoundsOnAir | None) -> None:
+            add(block, before_watts if on_air is None else 0.0)
+            if on_air is not None and bench.fault.reused_rounds:
+                on_air.slots = [on_air.slots[0]] * len(on_air)  # each is the first again
+
+        run_observed(open_air([seeded], dataset, None, alone), see, alone)
+
+    return _measure(bench, bench.kinds[-1], "noise of rounds", failure, run, of="the noise of rounds")
