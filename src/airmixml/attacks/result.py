@@ -221,27 +221,16 @@ class AttackResult:
     @property
     def measured(self) -> list[dict[str, Any]]:
         """Every figure as plain values, with its limit; ``main`` ones say most of what a group found."""
-        return [
-            {
-                **asdict(each),
-                "adversary": group.adversary,
-                "attack": attack,
-                "attacker": group.attacker,
-                "texts": self._texts(group, each),
-                "limit": self.limit(each, group.adversary),
-                "beyond_chance": each in group.certain,
-                "main": each is group.figure,
-            }
-            for group in self.groups
-            for attack, each in group.figures
-        ]
-
-    def _texts(self, group: Group, figure: Measured) -> tuple[str, ...]:
-        """Return what the adversary does, how often, by guessing, by what epsilon allows, and whether it is certain."""
-        limit = self.limit(figure, group.adversary)
-        limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else _NO_LIMIT
-        chance = "yes" if figure in group.certain else "no"
-        return figure.what, figure.text, figure.like(figure.guessing), limited, chance
+        found = []
+        for group in self.groups:
+            for attack, each in group.figures:
+                limit, certain = self.limit(each, group.adversary), each in group.certain
+                allowed = NONE if not self._covers(each) else each.like(limit) if limit < 1.0 else _NO_LIMIT
+                place = {"adversary": group.adversary, "attack": attack, "attacker": group.attacker}
+                texts = (each.what, each.text, each.like(each.guessing), allowed, "yes" if certain else "no")
+                judged = {"texts": texts, "limit": limit, "beyond_chance": certain, "main": each is group.figure}
+                found.append({**asdict(each), **place, **judged})
+        return found
 
     @property
     def server(self) -> Group | None:
