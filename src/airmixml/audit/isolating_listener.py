@@ -97,10 +97,9 @@ def isolating_trials(bench: Bench, worker: int) -> Trials:
                 # Half-way between the worlds is 0.
                 signals.append(move * amplitude * precision * (along - along.mean()))
                 deviations.append(move * deviation)
-    honest_count = masking.honest.count
-    how = f"every worker heard separately and without noise, by the best filter over {plural(honest_count, 'worker')}"
     scored = partial(_filtered, scenario.seed, np.stack(signals, axis=1), np.array(deviations))
-    how = f"{plural(len(signals), 'slot')}, {how}, along the canary's direction"
+    by = f"by the best filter over {plural(masking.honest.count, 'worker')}, along the canary's direction"
+    how = f"{plural(len(signals), 'slot')}, every worker heard separately and without noise, {by}"
     return bench.run("all workers heard", min(_TRIALS_PER_BLOCK, bench.trials), scored, how=how, normal=True)
 
 
@@ -156,12 +155,15 @@ class FormedMasks:
     @classmethod
     def of(cls, masking: Masking, seat: int, honest: NDArray[np.bool_], *, seed: int, reused: bool = False) -> Self:
         """Agree on seeds for the masks of a seat; the keys of workers follow from the audit's seed."""
+        from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
+
         assert masking.graph is not None
         masks, seeds, round_id = masking.graph.edges, Seeds(), _ROUND + b" seat %d" % seat
         for one, other in masks[honest[masks].all(axis=1) & (masks == seat).any(axis=1)].tolist():
             for own, far in ((one, other), (other, one)):  # each end by itself
+                mine, other_end = (KeyPair(sha256(b"audit %d worker %d" % (seed, end)).digest()) for end in (own, far))
                 shared = seeds.setdefault(own, {}).setdefault(far, [])
-                shared.append(_agreed(seed, own, far, round_id, len(shared)))
+                shared.append(pair_seed(mine, own, other_end.public, far, round_id, len(shared)))
         return cls(seeds=seeds, seat=seat, masking=masking, reused=reused)
 
     @property
@@ -183,14 +185,6 @@ class FormedMasks:
             formed = edge_masks(own, seeds, deviation, *where, bits=bits)
             total[int(own != self.seat)] += formed
         return np.broadcast_to(total, (2, symbols))
-
-
-def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> bytes:
-    """Return the seed of a mask that a worker shares with another, from its own private and the other's public key."""
-    from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
-
-    pair, far = (KeyPair(sha256(b"audit %d worker %d" % (seed, seat)).digest()) for seat in (own, other))
-    return pair_seed(pair, own, far.public, other, round_id, number)
 
 
 def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
