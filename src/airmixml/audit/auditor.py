@@ -158,7 +158,15 @@ def audit(
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force, again=again) as folder:
         result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)
-        _write(result, folder.work)
+        scores: dict[str, Doubles] = {}
+        for each in result.audits:
+            scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
+            scores[f"{each.adversary}_without"] = each.trials.scores_out
+        write_arrays(folder.work / "scores.npz", scores)
+        plain = result.to_dict()
+        write_text(folder.work / "audit.md", audit_page(plain, scenario).to_markdown())
+        draw_audit(result, folder.work / "audit.png")
+        write_result(folder.work, scenario, plain)
         folder.publish(replace=force, leave_out=KEPT_FILES, finish=finish)
     return result
 
@@ -182,16 +190,3 @@ def audit_scenario(
         seconds=time.perf_counter() - started,
         run_dir=run_dir,
     )
-
-
-def _write(result: AuditResult, folder: Path) -> None:
-    """Write what makes the folder whole."""
-    scores: dict[str, Doubles] = {}
-    for each in result.audits:
-        name, trials = each.adversary, each.trials
-        scores |= {f"{name}_with_canary": trials.scores_in, f"{name}_without": trials.scores_out}
-    write_arrays(folder / "scores.npz", scores)
-    plain = result.to_dict()
-    write_text(folder / "audit.md", audit_page(plain, result.scenario).to_markdown())
-    draw_audit(result, folder / "audit.png")
-    write_result(folder, result.scenario, plain)

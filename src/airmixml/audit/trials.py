@@ -33,9 +33,8 @@ class Keeper:
     def __init__(self, folder: Path | None = None, every_seconds: float = 2.0) -> None:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
-        self._blocks: dict[str, Blocks] = {}
-        if self._store is not None:
-            self._blocks = self._store.load(_TRIALS, _read_blocks) or {}
+        kept = None if self._store is None else self._store.load(_TRIALS, _read_blocks)
+        self._blocks: dict[str, Blocks] = kept or {}
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> Blocks:
