@@ -51,7 +51,6 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
 
 
 def _cards(plain: dict[str, Any], scenario: Scenario) -> tuple[Card, ...]:
-    """Return a card for each adversary: what is claimed, what was found, whom it can name at most."""
     claimed, cards = plain["claimed"], []
     for adversary, bound in plain["naming_bound"].items():
         informed = plain["informed"].get(adversary)
@@ -132,7 +131,6 @@ def _draw_samples(axis: Axes, result: AttackResult, group: Group, image_shape: I
 
 
 def _draw_rates(axis: Axes, result: AttackResult, groups: list[Group]) -> None:
-    """Draw how often each adversary succeeds at what it does best, beside guessing and what epsilon allows."""
     for place, group in enumerate(groups):
         figure, limit = group.figure, result.limit(group.figure, group.adversary)
         # Above its bar: a name beside it would narrow the samples.

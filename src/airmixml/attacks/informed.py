@@ -120,7 +120,6 @@ class InformedFindings(Findings):
 
     @property
     def of(self) -> dict[str, Informed]:
-        """Findings by whom they are of."""
         every = {"worker": self.worker, "row": self.row, "person": self.person}
         return {whom: found for whom, found in every.items() if found is not None}
 
@@ -151,7 +150,6 @@ class Candidates:
     """Whom to look for, and among what: samples of the pool and public ones, or of several rows sums of these."""
 
     def __init__(self, view: ServerView, generator: np.random.Generator) -> None:
-        """Choose workers, rows and people, and decoys for each of them."""
         data, population = view.dataset, view.transmission.population
         self._generator, self._workers = generator, view.scenario.workers
         inputs = np.concatenate([data.train_inputs, data.test_inputs])

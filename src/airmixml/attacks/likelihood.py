@@ -178,7 +178,6 @@ class SymbolBackground:
     """The background of few symbols, slot by slot: C = U diag(p) U^T."""
 
     def __init__(self, received: Received, layout: Layout, inputs: Singles, labels: Integers) -> None:
-        """Learn from public samples, and filter what was received."""
         from sklearn.covariance import ledoit_wolf
 
         self.slots, self.device, self._layout = len(received.symbols), received.symbols.device, layout
@@ -223,7 +222,6 @@ class ProductBackground:
     def __init__(
         self, received: Received, signal: Signal, label_code: LabelCode, inputs: Singles, labels: Integers
     ) -> None:
-        """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
         self.prepare = partial(Samples.of, signal, label_code, self.device)
         self._symbols = Symbols(received.symbols, signal)

@@ -147,8 +147,7 @@ class PlainFindings(Findings):
 
     def measured(self) -> list[Measured]:
         p_value = self.p_value if self.share > 0.0 else 1.0
-        known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "of": ""}
-        return [Measured(what=self.words, **known)]
+        return [Measured(what=self.words, rate=self.share, guessing=0.0, p_value=p_value, of="")]
 
 
 def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing: float) -> float:
@@ -198,7 +197,6 @@ class Linkage:
 
     @classmethod
     def of(cls, scores: Scores, method: str) -> Self:
-        """Judge scores of candidates that workers hold, and of decoys."""
         members, decoys = len(scores.held), len(scores.decoys)
         if not members or not decoys:
             raise ScenarioError(f"{members} private and {decoys} public candidates: must be at least one of each")

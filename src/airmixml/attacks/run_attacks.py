@@ -121,7 +121,6 @@ def check_attackable(scenario: Scenario, parts: Sequence[str]) -> None:
 
 
 def _refusals(scenario: Scenario, parts: Iterable[str]) -> dict[str, str]:
-    """Return why each attack does not fit a scenario, empty where it does."""
     return {name: ATTACKS.load(name).refusal(scenario) for name in parts}
 
 

@@ -230,7 +230,6 @@ class Comparison:
         return f"{', '.join(named)} and {last}{_TIED}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain values for JSON."""
         privacy = self.scenario.privacy
         return {
             "name": self.scenario.name,
@@ -315,19 +314,16 @@ class _MethodTask:
         return self.scenario if self.methods[name].on_air else replace(self.scenario, air=Air())
 
     def load(self, cell: _Cell) -> Outcome | None:
-        """Return what an earlier process kept."""
         return self.store.load(_file(*cell), lambda plain, _: cast(Outcome, from_plain(Outcome, plain)))
 
     def save(self, cell: _Cell, outcome: Outcome) -> None:
-        """Keep what a method gave."""
         self.store.save(_file(*cell), outcome.to_dict())
 
     def run(self, unfinished: Iterable[_Cell], finished: Callable[[_Cell, Outcome], None]) -> None:
-        """Run what is left; a method that is refused with one seed is not tried with the next."""
         left, loaded = list(unfinished), dict[int, Any]()
         for done, (name, seed) in enumerate(left, start=self.total - len(left)):
             self.context.progress("results", done, self.total)
-            if name in self.failed:
+            if name in self.failed:  # with one seed: it is not tried with the next
                 continue
             if seed not in loaded:
                 loaded = {seed: {}}  # the data of one seed at a time

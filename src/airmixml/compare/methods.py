@@ -122,7 +122,6 @@ class Outcome:
             raise ValueError("an outcome has an accuracy between 0 and 1 and at least one privacy statement")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as plain values for JSON."""
         return to_plain(self)
 
 
