@@ -99,17 +99,14 @@ class HeardIntegers(HeardNoise):
         by_slot = clean.double().numpy().reshape(-1, len(self.sums), clean.shape[1])
         received = np.empty_like(by_slot)
         for slot, sums in enumerate(self.sums):
-            heard = rounded_in_noise(sums, sums.noise.workers * by_slot[:, slot], generator, self.fault)
-            received[:, slot] = sums.noise.decoded(reduce(heard, sums.noise.code.bits)) / sums.noise.workers
+            # A worker's rounded vectors, one for each trial, in the noise of all who carry it.
+            vectors, code = sums.noise.workers * by_slot[:, slot], sums.noise.code
+            variance = sums.carriers * sums.noise.variance_per_worker
+            coarser = max(1, round(self.fault.coarse_steps * math.sqrt(variance)))
+            rounded = coarser * replace(code, step=coarser * code.step).rounded(vectors, generator)
+            heard = rounded + skellam_numbers(variance, generator, vectors.shape, self.fault)
+            received[:, slot] = sums.noise.decoded(reduce(heard, code.bits)) / sums.noise.workers
         return torch.from_numpy(received.reshape(clean.shape))
-
-
-def rounded_in_noise(sums: IntegerSums, vectors: Doubles, generator: np.random.Generator, fault: Fault) -> Integers:
-    """Return a worker's rounded vectors, one for each trial, in the noise of all who carry it; trials x numbers."""
-    variance, code = sums.carriers * sums.noise.variance_per_worker, sums.noise.code
-    coarser = max(1, round(fault.coarse_steps * math.sqrt(variance)))
-    rounded = coarser * replace(code, step=coarser * code.step).rounded(vectors, generator)
-    return rounded + skellam_numbers(variance, generator, vectors.shape, fault)
 
 
 def skellam_numbers(variance: float, generator: np.random.Generator, shape: tuple[int, ...], fault: Fault) -> Integers:

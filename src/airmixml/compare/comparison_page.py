@@ -54,7 +54,9 @@ def adversaries_table(plain: Plain, scenario: Scenario) -> Table:
     for row in plain["rows"]:
         said, (_, *other) = row["exposure"], row["privacy"]
         others = f"{epsilon_text(other[0]['epsilon'])} ({other[0]['adjacency']})" if other else NONE
-        rows.append((row["method"], *(_epsilon(said[name]) for name in HEARING), others))
+        # JSON has no infinity; None is the epsilon of an adversary who hears nothing.
+        heard = (math.inf if said[name] == "infinite" else said[name] for name in HEARING)
+        rows.append((row["method"], *(_text(epsilon, epsilon_text) for epsilon in heard), others))
     note = (
         f"{scenario.privacy.adjacency} neighbours, delta {scenario.privacy.delta:g}; the worst seed's, by the sharpest "
         "accountant. Everyone: hears every worker separately, without receiver noise, and knows what the server knows. "
@@ -93,11 +95,6 @@ def costs_table(plain: Plain, scenario: Scenario) -> Table:
 
 def _text(value: Any, form: Any) -> str:
     return NONE if value is None else str(form(value))
-
-
-def _epsilon(value: float | str | None) -> str:
-    """Return an epsilon of JSON, which has no infinity; None is that of an adversary who hears nothing."""
-    return _text(math.inf if value == "infinite" else value, epsilon_text)
 
 
 def comparison_page(plain: Plain, scenario: Scenario) -> Page:
