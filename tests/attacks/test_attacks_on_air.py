@@ -25,7 +25,7 @@ def test_the_server_knows_the_shares_that_it_really_received() -> None:
     """Without noise a mixture is the sum of the samples with these shares, and not with those that were planned."""
     view = watch(ROUGH)
     samples = torch.from_numpy(view.dataset.train_inputs[view.held_index])
-    root = torch.from_numpy(np.sqrt(view.matrix.weights)).float()[:, None]
+    root = torch.from_numpy(np.sqrt(view.weights)).float()[:, None]
     expected = view.matrix.mix(samples) / root
     torch.testing.assert_close(expected, view.released, rtol=1e-4, atol=1e-4)
     shares = view.draws[0].ratios

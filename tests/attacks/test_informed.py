@@ -165,7 +165,7 @@ def test_the_precision_of_the_server_adds_up_copies_slot_by_slot() -> None:
     for draws in view.draws:
         for slot in range(len(draws)):
             shares = np.bincount(member[draws.scheduled_workers[slot]], draws.ratios[slot], minlength=7)
-            expected += view.matrix.weights[first + slot] * shares**2
+            expected += view.weights[first + slot] * shares**2
         first += len(draws)
     np.testing.assert_allclose(server_precision(view, member, 7, Speed()), expected, rtol=1e-9)
 

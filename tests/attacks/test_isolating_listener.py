@@ -197,11 +197,11 @@ def test_the_server_knows_the_noise_in_the_sum(air: tuple[str, ...]) -> None:
     codes = view.dataset.label_code.coded(view.dataset.train_labels[view.held_index])
     clean = 0.5 * np.einsum("sd,sc->dc", inputs, codes).ravel() / 1200
     noise = view.symbols[0].double().numpy()[-len(clean) :] - clean
-    assert np.mean(noise**2) * view.matrix.weights[0] == pytest.approx(1.0, abs=5 * math.sqrt(2 / len(clean)))
+    assert np.mean(noise**2) * view.weights[0] == pytest.approx(1.0, abs=5 * math.sqrt(2 / len(clean)))
     if not air:
         beta = float(view.draws[0].power_scale_watts[0])
         by_hand = 10 ** (scenario.radio.noise_dbm / 10 - 3) / 2 + 1200 * masking.own_watts
-        assert view.matrix.weights[0] == pytest.approx(beta / by_hand)
+        assert view.weights[0] == pytest.approx(beta / by_hand)
 
 
 def run_on(scenario: Scenario, attack: Any) -> Any:

@@ -169,7 +169,7 @@ def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() ->
         "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=2500"
     )
     target = target_of(scenario)
-    found, weights = RELEASE.run(target), target.view.matrix.weights
+    found, weights = RELEASE.run(target), target.view.weights
     assert plain(found)["clearest_slots"]["identified"] >= 6  # of ten
     assert len(set(samples_shown(found, target))) == 10  # ten different samples, not one ten times
     assert weights.max() > 100.0 * np.median(weights)

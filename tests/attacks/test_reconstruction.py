@@ -83,7 +83,7 @@ def test_more_slots_than_workers_at_full_power_shows_everything(scenario: Scenar
 def test_the_worker_heard_worst_is_found_as_well_as_a_dense_solver_finds_it() -> None:
     view = watch(Scenario.preset("digits").with_overrides("workers.count=300", "radio.slots=450"))
     assert view.matrix.heard.max() > 1e3 * view.matrix.heard.min()
-    root = np.sqrt(view.matrix.weights)[:, None]
+    root = np.sqrt(view.weights)[:, None]
     exact = np.linalg.lstsq(dense_of(view) * root, view.received.double().numpy() * root, rcond=None)[0]
     inputs, _ = originals_of(view)
     ours = peak_signal_to_noise_db(inputs, reconstruct(view, "least-squares").inputs)
@@ -98,8 +98,8 @@ def test_mixtures_and_weights_are_those_of_the_model() -> None:
     sent = np.concatenate([inputs, np.eye(3)[labels]], axis=1)
     away = view.received.double().numpy() - dense_of(view) @ sent
     beta = np.concatenate([draws.power_scale_watts for draws in view.draws])
-    np.testing.assert_allclose(view.matrix.weights, beta / (dbm_to_watts(-114.0) / 2))
-    standard = away * np.sqrt(view.matrix.weights)[:, None]  # 160 x 7 standard normal values
+    np.testing.assert_allclose(view.weights, beta / (dbm_to_watts(-114.0) / 2))
+    standard = away * np.sqrt(view.weights)[:, None]  # 160 x 7 standard normal values
     assert standard.std() == pytest.approx(1.0, abs=5 / np.sqrt(2 * standard.size))
     assert abs(standard.mean()) < 5 / np.sqrt(standard.size)
 
@@ -108,7 +108,7 @@ def test_the_error_of_least_squares_is_the_closed_form() -> None:
     view = watch(DIGITS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-13", "mixing.alpha=10"))
     found = reconstruct(view, "least-squares")
     inputs, labels = originals_of(view)
-    weighted = dense_of(view) * np.sqrt(view.matrix.weights)[:, None]
+    weighted = dense_of(view) * np.sqrt(view.weights)[:, None]
     variance = np.diag(np.linalg.inv(weighted.T @ weighted))
     errors = np.concatenate([found.inputs - inputs, found.labels - np.eye(10)[labels]], axis=1)
     standard = errors / np.sqrt(variance)[:, None]
@@ -134,8 +134,8 @@ def test_the_prior_gives_the_posterior_mean(slots: int, watts: float) -> None:
     values, directions = np.linalg.eigh(model.covariance_)
     # Labels add up to 1, so one direction has next to no variance: the covariance of all workers' numbers together.
     covariance = np.kron(np.eye(20), directions * np.maximum(values, 0.0) @ directions.T)
-    design = np.kron(dense_of(view) * np.sqrt(view.matrix.weights)[:, None], np.eye(7))
-    received = (view.received.double().numpy() * np.sqrt(view.matrix.weights)[:, None]).ravel()
+    design = np.kron(dense_of(view) * np.sqrt(view.weights)[:, None], np.eye(7))
+    received = (view.received.double().numpy() * np.sqrt(view.weights)[:, None]).ravel()
     mean = np.tile(model.location_, 20)
     gain = covariance @ design.T @ np.linalg.inv(design @ covariance @ design.T + np.eye(len(design)))
     expected = (mean + gain @ (received - design @ mean)).reshape(20, 7)
@@ -156,7 +156,7 @@ def test_the_prior_is_best_under_noise(slots: int) -> None:
 def test_fewer_slots_than_workers_is_the_solution_nearest_to_the_public_mean() -> None:
     view = watch(LOUD.with_overrides("radio.slots=25"))
     public = np.concatenate([view.dataset.test_inputs, np.eye(3)[view.dataset.test_labels]], axis=1).mean(axis=0)
-    root = np.sqrt(view.matrix.weights)[:, None]
+    root = np.sqrt(view.weights)[:, None]
     shares = dense_of(view)
     surplus = view.received.double().numpy() - shares.sum(axis=1, keepdims=True) * public
     expected = public + np.linalg.pinv(shares * root) @ (surplus * root)
@@ -195,7 +195,7 @@ def test_without_power_nothing_is_better_than_guessing(method: str, watts: float
 def test_noise_and_not_the_public_mean_is_what_least_squares_finds_at_next_to_no_power() -> None:
     view = watch(IRIS.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-40"))
     found = reconstruct(view, "least-squares")
-    weighted = dense_of(view) * np.sqrt(view.matrix.weights)[:, None]
+    weighted = dense_of(view) * np.sqrt(view.weights)[:, None]
     deviation = np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)))
     standard = found.inputs / deviation[:, None]
     assert np.sqrt(np.square(standard).mean()) == pytest.approx(1.0, abs=0.3)

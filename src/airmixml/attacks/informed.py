@@ -118,13 +118,9 @@ class InformedFindings(Findings):
     row: Informed | None = None
     person: Informed | None = None
 
-    @property
-    def of(self) -> dict[str, Informed]:
-        every = {"worker": self.worker, "row": self.row, "person": self.person}
-        return {whom: found for whom, found in every.items() if found is not None}
-
     def measured(self) -> list[Measured]:
-        return [each for whom, found in self.of.items() for each in found.measured(whom)]
+        every = {"worker": self.worker, "row": self.row, "person": self.person}
+        return [each for whom, found in every.items() if found is not None for each in found.measured(whom)]
 
     def among(self, _held: int) -> int:
         return self.worker.candidates

@@ -112,7 +112,7 @@ def hear_release(view: ServerView, _speed: Speed | None = None) -> Received:
     """Return the mixtures as they are released, without schedule and ratios."""
     mixtures, slots, moments = view.released, len(view.symbols), view.signal.moments
     classes = view.signal.classes if moments else 1
-    weights, label_weight = view.matrix.weights[:slots], view.scenario.workers.label_weight
+    weights, label_weight = view.weights[:slots], view.scenario.workers.label_weight
     scheduled, ratios = (
         np.concatenate([getattr(draws, name) for draws in view.draws])[:slots]
         for name in ("scheduled_workers", "ratios")

@@ -215,7 +215,7 @@ def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
 
 
 def _root_weights(view: ServerView) -> torch.Tensor:
-    return torch.from_numpy(np.sqrt(view.matrix.weights)).float().to(view.received.device)[:, None]
+    return torch.from_numpy(np.sqrt(view.weights)).float().to(view.received.device)[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,10 +42,9 @@ _SHORTEST = 1e-30
 
 
 class MixingMatrix:
-    """A with A_ti = sqrt(w_t) q_ti: the shares of all workers, each slot weighted by how well it was heard.
+    """A with A_ti = sqrt(w_t) q_ti: the shares of all workers, each slot weighted (w_t) by how well it was heard.
 
     Attributes:
-        weights: w_t, how much a slot counts; shape slots.
         heard: sum_t w_t q_ti^2 of each worker, the diagonal of A^T A; shape workers.
         mix: returns A X, slots x columns, for samples X of shape workers x columns.
         collect: returns A^T Y, workers x columns, for mixtures Y of shape slots x columns.
@@ -53,7 +52,6 @@ class MixingMatrix:
 
     def __init__(self, shares: csr_array, weights: Doubles, device: torch.device) -> None:
         self.slots, self.workers = map(int, shares.shape)
-        self.weights = weights
         weighted = csr_array(shares.multiply(np.sqrt(weights)[:, None]))
         squares = weighted.copy()
         squares.data **= 2

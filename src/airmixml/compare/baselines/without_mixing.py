@@ -79,9 +79,6 @@ class LocalDp(Method):
         )
 
 
-LOCAL_DP: Final = LocalDp()
-
-
 @dataclass(frozen=True, kw_only=True)
 class LocalPlan:
     """What the target and the number of workers decide; no data are looked at."""
@@ -231,9 +228,6 @@ class Raw(Method):
         )
 
 
-RAW: Final = Raw()
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OrthogonalSlots:
     """One slot per worker; all of shape workers."""
@@ -328,3 +322,6 @@ def received_moments(
         label_mean=moments.label_mean / weight,
         noise_edge=2.0 * math.sqrt(size * (variance**2 + 2.0 * variance * own) / count),
     )
+
+
+LOCAL_DP, RAW = LocalDp(), Raw()
