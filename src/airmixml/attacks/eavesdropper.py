@@ -228,8 +228,7 @@ def unrounded(scenario: Scenario) -> Scenario:
     """Return a scenario of moments without rounding, which would differ between real and imaginary part."""
     if scenario.workers.sends != "moments":
         return scenario
-    workers = replace(scenario.workers, bits=0, bits_range=0.0)
-    return replace(scenario, workers=workers, air=replace(scenario.air, dac_bits=0))
+    return scenario.changed(workers={"bits": 0, "bits_range": 0.0}, air={"dac_bits": 0})
 
 
 def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:

@@ -76,17 +76,12 @@ def with_slots(
     # The smallest limit that such a schedule can keep.
     limited = limited and ADVERSARIES.load(adversary).knows_schedule and not everybody
     limit = -(-slots // (count // scheduled)) if limited else 0
-    privacy = changes.pop("privacy", scenario.privacy)
+    accountant = exact_accountant(adversary, everybody_sends=everybody)
+    privacy = replace(changes.pop("privacy", scenario.privacy), accountant=accountant)
     radio = replace(
         scenario.radio, slots=slots, scheduled=scheduled, schedule="fixed", slot_seconds=0.0, max_participations=limit
     )
-    return replace(
-        scenario,
-        radio=radio,
-        mixing=mixing,
-        privacy=replace(privacy, accountant=exact_accountant(adversary, everybody_sends=everybody)),
-        **changes,
-    )
+    return replace(scenario, radio=radio, mixing=mixing, privacy=privacy, **changes)
 
 
 def _closed_form(learner: Learner) -> Learner:
@@ -105,8 +100,7 @@ def samples_scenario(scenario: Scenario) -> Scenario:
 
 def one_slot(scenario: Scenario) -> Scenario:
     """Return the scenario as methods are compared: as long as its symbols take, without rounds of gradients."""
-    radio, learner = replace(scenario.radio, slot_seconds=0.0), replace(scenario.learner, rounds=0)
-    return replace(scenario, radio=radio, learner=learner)
+    return scenario.changed(radio={"slot_seconds": 0.0}, learner={"rounds": 0})
 
 
 def with_rounds(scenario: Scenario) -> Scenario:
@@ -116,7 +110,7 @@ def with_rounds(scenario: Scenario) -> Scenario:
         raise ScenarioError(refusal)
     chosen = {"rounds": AUTO, "model": AUTO}
     rounds = {"rounds": scenario.learner.rounds} if scenario.learner.rounds else chosen
-    return replace(plain, learner=replace(plain.learner, **rounds)).settled(plain.workers.count)
+    return plain.changed(learner=rounds).settled(plain.workers.count)
 
 
 def federated_scenario(scenario: Scenario, rounds: int) -> Scenario:
@@ -156,22 +150,16 @@ def over_receiver_noise(scenario: Scenario) -> Scenario:
     """Return the scenario without noise that its workers bring: the receiver's alone, the target against the server."""
     adversary = "server" if scenario.privacy.adversary == "everyone" else scenario.privacy.adversary
     names = ("noise", "most_absent", "mask_degree", "mask_share", "above_thermal_db", *_INTEGERS)
-    return _over(scenario, "analog", adversary=adversary, **{name: getattr(Privacy(), name) for name in names})
+    plain = {name: getattr(Privacy(), name) for name in names}
+    return scenario.changed(radio={"link": "analog"}, privacy={"adversary": adversary, **plain})
 
 
 def over_digital_links(scenario: Scenario) -> Scenario:
     """Return a masked scenario whose workers send integers as packets; masks of all who may be absent are recovered."""
     needed = enough_absent(scenario, chance=max(scenario.air.absent, _LOST))
-    changes = {"arithmetic": "integers", "mask_share": 0.0, "above_thermal_db": 0.0}
-    changes["most_absent"] = max(scenario.privacy.most_absent, needed)
-    scenario = replace(scenario, workers=replace(scenario.workers, bits=0, bits_range=0.0))
-    return _over(scenario, "digital", **changes)
-
-
-def _over(scenario: Scenario, link: str, **privacy: Any) -> Scenario:
-    """Return the scenario over that kind of link, with these changes of its privacy."""
-    radio = replace(scenario.radio, link=link)
-    return replace(scenario, radio=radio, privacy=replace(scenario.privacy, **privacy))
+    most_absent = max(scenario.privacy.most_absent, needed)
+    privacy = {"arithmetic": "integers", "mask_share": 0.0, "above_thermal_db": 0.0, "most_absent": most_absent}
+    return scenario.changed(workers={"bits": 0, "bits_range": 0.0}, radio={"link": "digital"}, privacy=privacy)
 
 
 def features_scenario(scenario: Scenario) -> Scenario:
@@ -260,14 +248,14 @@ class OwnScenario(Method):
 
 def _masks(scenario: Scenario) -> Scenario:
     """Return the scenario with masks in real numbers; recovered ones are those of all who are silent on its own air."""
-    real = _over(scenario, "analog", **{name: getattr(Privacy(), name) for name in _INTEGERS})
-    masked = against_everyone(real, "masked")
+    plain = {name: getattr(Privacy(), name) for name in _INTEGERS}
+    masked = against_everyone(scenario.changed(radio={"link": "analog"}, privacy=plain), "masked")
     most_absent = masked.privacy.most_absent
     if most_absent:  # a short slot may lie in a single fade, even where fading is renewed
         lasting = replace(masked.air, fading_renewal=Air().fading_renewal)
         needed = enough_absent(masked, chance=silent_share(replace(masked, air=lasting)))
         most_absent = max(most_absent, min(needed, _MOST_RECOVERED))
-    return replace(masked, privacy=replace(masked.privacy, most_absent=most_absent))
+    return masked.changed(privacy={"most_absent": most_absent})
 
 
 AIRMIX = OwnScenario("this scenario, without rounds", one_slot)

@@ -146,6 +146,10 @@ class Scenario:
         """Return the same scenario with another seed."""
         return replace(self, seed=seed)
 
+    def changed(self, **tables: Mapping[str, Any]) -> Scenario:
+        """Return a copy with other values of some keys, by table."""
+        return replace(self, **{name: replace(getattr(self, name), **keys) for name, keys in tables.items()})
+
     def with_overrides(self, *assignments: str) -> Scenario:
         """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
         return _made(self.to_dict(), toml.parse_assignments(assignments))
