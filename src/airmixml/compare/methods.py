@@ -61,11 +61,6 @@ class Exposure:
         return cls(**{name: epsilon(name) for name in HEARING}, rests_on=NOISES.load(noise).rests_on)
 
     @classmethod
-    def of_curator(cls) -> Self:
-        """Return what holds where a curator, who is the server, is given all samples in secret."""
-        return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trusted curator")
-
-    @classmethod
     def worst(cls, seeds: Iterable[Self]) -> Self:
         """Return the largest epsilon of all seeds against each adversary."""
         first, *others = seeds

@@ -36,6 +36,8 @@ from airmixml.scenario import Privacy, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population
 
+# Of workers who give all samples in secret to a curator, who is the server.
+_EXPOSURE: Final = Exposure(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trusted curator")
 _FAILURE: Final = 0.05  # rho of AdaSSP's paper
 _MOST_NUMBERS: Final = 20_000_000  # that logistic regression is fitted to unless asked for
 # Of DP-SGD, fixed for all data sets, chosen like those of federated learning: on held-out training images of MNIST.
@@ -132,7 +134,7 @@ class Central(Method):
         state = partial(state_curator, curator.scenario.privacy, len(curator.inputs), curator.total_mu)
         model = linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype))
         stated = state_both(curator.scenario, state)
-        return Outcome(**score(model, curator.dataset), privacy=stated, exposure=Exposure.of_curator())
+        return Outcome(**score(model, curator.dataset), privacy=stated, exposure=_EXPOSURE)
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
         return slow_on_a_cpu(scenario, speed) if self._steps else ""
@@ -215,7 +217,7 @@ class Logistic(Method):
         return Outcome(
             **scored(dataset, model.predict(dataset.test_inputs)),
             privacy=state_both(scenario, state, targeted=False),
-            exposure=Exposure.of_curator(),
+            exposure=_EXPOSURE,
         )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
@@ -239,7 +241,7 @@ class DpSgd(Method):
         model = _train(design, dataset, population, work)
         knows = "the model after every step"
         stated = state_both(scenario, partial(_state, design, Release(), "pld", scenario.privacy, knows))
-        return Outcome(**score(model, dataset), privacy=stated, exposure=Exposure.of_curator())
+        return Outcome(**score(model, dataset), privacy=stated, exposure=_EXPOSURE)
 
     def missing(self) -> str:
         return "" if find_spec("opacus") is not None else "needs Opacus: pip install airmixml[dp-sgd]"
