@@ -55,7 +55,8 @@ def make_epoch(
         loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])
 
     if order.is_cuda:
-        return _captured(step, [*model.parameters(), *optimiser.state(), loss_sum], order, learner.batch_size)
+        moved = [*model.parameters(), *optimiser.means, *optimiser.squares, *optimiser.steps, loss_sum]
+        return _captured(step, moved, order, learner.batch_size)
 
     def epoch() -> None:
         for numbers in torch.split(order, learner.batch_size, dim=-1):
