@@ -223,7 +223,6 @@ class TrainingHistory:
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
     """Return the learner's network, batch x input_dim to batch x label_dim, its values not set (``initialise``)."""
     import torch
-    from torch import nn
 
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
@@ -236,12 +235,8 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
             f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
         )
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
-    for module in model.modules():
-        for name, value in list(module.named_parameters(recurse=False)):
-            empty = torch.empty(value.shape, dtype=value.dtype)
-            setattr(module, name, nn.Parameter(empty, requires_grad=value.requires_grad))
-        for name, buffer in list(module.named_buffers(recurse=False)):
-            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
+    empty = {name: torch.empty(value.shape, dtype=value.dtype) for name, value in model.state_dict().items()}
+    model.load_state_dict(empty, assign=True)
     return model
 
 
