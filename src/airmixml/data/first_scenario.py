@@ -146,13 +146,10 @@ def first_scenario(
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
     if task != "regression" and (bounded := [name for name in labels if name in known]):
         raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
-    inputs, left_out = [], {}
-    for name in names:
-        why = "" if name in known else columns[name].why_left_out(decimal)
-        if why and name not in others:
-            left_out[name] = why
-        elif name not in others:
-            inputs.append(name)
+    possible = [name for name in names if name not in others]
+    reasons = {name: columns[name].why_left_out(decimal) for name in possible if name not in known}
+    left_out = {name: why for name, why in reasons.items() if why}
+    inputs = [name for name in possible if name not in left_out]
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
         raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
