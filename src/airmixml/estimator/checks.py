@@ -70,12 +70,12 @@ def as_given(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
-    """Return the number of the worker that holds each row; shape samples."""
+def holders_of(worker: ArrayLike, samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the number of the worker that holds each row (samples), and the names of the workers in that order."""
     given = as_given(worker)
     if given.shape != (samples,):
         raise ScenarioError(f"worker has the shape {shown(given.shape)}: must be ({samples},), one for each row of X")
-    return number_holders(given, "worker")[0]
+    return number_holders(given, "worker")
 
 
 def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) -> tuple[NDArray[Any], NDArray[Any]]:
