@@ -193,13 +193,11 @@ class RecoveringWorker:
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
         self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
-        key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
-        seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
-        self.step = Step.JOINED
         shares = dict.fromkeys(neighbours, b"")
-        for of_secret in (key_shares, seed_shares):
-            for other, share in zip(neighbours, of_secret, strict=True):
+        for secret in (self._mask_keys.private, self._own_seed):
+            for other, share in zip(neighbours, split(secret, len(neighbours), self._rules.threshold), strict=True):
                 shares[other] += share
+        self.step = Step.JOINED
         own, round_id = self.identity, joined.digest
         publics = {other: joined.announcements[other].channel_key for other in shares}
         self._channels = {
