@@ -26,7 +26,6 @@ from airmixml.progress import Progress, silent
 
 ALREADY_THERE: Final = "already there"
 _VARIABLE: Final = "AIRMIX_DATA_DIR"
-_BROKEN_GZIP: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class PublishedFile:
                     return ObtainedFile(self, path, ALREADY_THERE, content)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except _BROKEN_GZIP as problem:
+            except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
                 broken = f"not a whole gzip file ({reason(problem)})"
             except OSError as problem:
                 raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None

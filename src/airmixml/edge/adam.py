@@ -179,7 +179,6 @@ def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
         and all(isinstance(each, (nn.Linear, nn.ReLU)[number % 2]) for number, each in enumerate(layers))
         and 2 * len(weights) == len(optimiser.parameters)
         and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in optimiser.parameters)
-        and learner.loss in _LOSSES
         and learner.batch_size * max(each.numel() for each in weights) <= _MOST_MULTIPLICATIONS
     )
 
