@@ -170,7 +170,7 @@ def _no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
+def is_small(model: nn.Module, optimiser: Adam) -> bool:
     """Return whether it is a stack of small networks, each dense with ReLU between its layers and nothing frozen."""
     layers = model.layers if isinstance(model, NetworkStack) else []
     weights = [each.weight for each in layers if isinstance(each, nn.Linear)]
@@ -179,7 +179,7 @@ def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
         and all(isinstance(each, (nn.Linear, nn.ReLU)[number % 2]) for number, each in enumerate(layers))
         and 2 * len(weights) == len(optimiser.parameters)
         and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in optimiser.parameters)
-        and learner.batch_size * max(each.numel() for each in weights) <= _MOST_MULTIPLICATIONS
+        and optimiser.learner.batch_size * max(each.numel() for each in weights) <= _MOST_MULTIPLICATIONS
     )
 
 
@@ -199,15 +199,10 @@ class SmallNetworks:
     """A stack of small dense networks in training: one epoch per call, after which torch's tensors are written."""
 
     def __init__(
-        self,
-        optimiser: Adam,
-        loss_sum: torch.Tensor,
-        mixtures: tuple[torch.Tensor, torch.Tensor],
-        order: torch.Tensor,
-        learner: Learner,
+        self, optimiser: Adam, loss_sum: torch.Tensor, mixtures: tuple[torch.Tensor, torch.Tensor], order: torch.Tensor
     ) -> None:
         """Arguments are those of ``make_epoch``."""
-        networks = len(optimiser.parameters[0])
+        networks, learner = len(optimiser.parameters[0]), optimiser.learner
         self._learner, self._optimiser, self._loss_sum, self._order = learner, optimiser, loss_sum, order
         self._mixtures = [each.reshape(networks, *each.shape[-2:]) for each in mixtures]
         shapes = [(each.shape[1], each.shape[2] + 1) for each in optimiser.parameters[::2]]
