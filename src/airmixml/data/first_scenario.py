@@ -48,7 +48,6 @@ class ColumnSeen:
         return tuple(found.values())
 
     def is_number(self, decimal: str) -> bool:
-        """Whether every value is a number."""
         return bool(self.texts) and finite_numbers([*self.texts], decimal) is not None
 
     def why_left_out(self, decimal: str) -> str:
@@ -161,8 +160,14 @@ def first_scenario(
     found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
+    title = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
     lines = [
-        *_beginning(path),
+        f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
+        'extends = "private-table"',
+        f"name = {toml_value(title.strip(' .-'))}",
+        "",
+        "[workers]",
+        f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
         *(['decimal = "comma"'] if decimal == "comma" else []),
         *([f"worker_column = {toml_value(person)}  # all rows of one are one worker's"] if person else []),
         *(f"# left out: {toml_value(name)}, which {why}" for name, why in left_out.items()),
@@ -197,18 +202,6 @@ def first_scenario(
             "row 1 names columns by numbers: if it is a row of data, put a header row above it and start again"
         )
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
-
-
-def _beginning(path: Path) -> list[str]:
-    name = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
-    return [
-        f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
-        'extends = "private-table"',
-        f"name = {toml_value(name.strip(' .-'))}",
-        "",
-        "[workers]",
-        f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
-    ]
 
 
 _BOUNDS_EXPLAINED: Final = (
