@@ -84,7 +84,6 @@ class Rows:
         self._file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def set_facts(self, **facts: Any) -> None:
-        """Write what the ledger is about."""
         self._file.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def facts(self) -> dict[str, Any]:
@@ -102,7 +101,6 @@ class Rows:
         return int((row and row["value"]) or self._file.execute("SELECT COUNT(*) FROM workers").fetchone()[0])
 
     def budgets(self) -> dict[str, Budget]:
-        """Return adversary to budget."""
         rows = self._file.execute("SELECT adversary, epsilon, delta FROM budgets ORDER BY adversary")
         return {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
 
@@ -165,12 +163,10 @@ class Rows:
         return int(made.lastrowid or 0)
 
     def end_entry(self, number: int, state: str, reason: str) -> None:
-        """Write that an entry is spent or released."""
         ended = (state, now(), reason, number)
         self._file.execute("UPDATE entries SET state = ?, ended_at = ?, reason = ? WHERE number = ?", ended)
 
     def entries(self) -> list[Entry]:
-        """Return the history, oldest first."""
         workers = self.workers
         return [self._entry(row, workers) for row in self._file.execute("SELECT * FROM entries ORDER BY number")]
 

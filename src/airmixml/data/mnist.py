@@ -46,7 +46,6 @@ class PublishedFile:
         return np.frombuffer(content, dtype=np.uint8)[-math.prod(self.shape) :].reshape(self.shape)
 
     def matches(self, content: bytes) -> bool:
-        """Return whether the uncompressed content is that of the published file."""
         return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
 
     def read_from(self, folder: Path, *, remove_broken: bool = False) -> "ObtainedFile | None":

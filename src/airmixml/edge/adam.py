@@ -59,7 +59,6 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor]) -> None:
-        """Move the parameters once."""
         torch._foreach_add_(self.steps, 1.0)
         values, means, squares = self._moved
         torch._fused_adam_(

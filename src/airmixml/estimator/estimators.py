@@ -111,7 +111,6 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         return self
 
     def _fit_labels(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
-        """Fit several labels that may hold at once."""
         if self.classes is not None:
             raise ScenarioError(f"classes = {shown(self.classes)}: must be None where y has a column for each label")
         inputs, classes = validated(self, X, y, protected=self._protected, multi_output=True)
