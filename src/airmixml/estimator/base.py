@@ -239,7 +239,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             preset = replace(preset, air=self.air) if isinstance(self.air, Air) else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
-        learner: dict[str, Any] = {}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
         if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
@@ -249,8 +248,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
         bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
         sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
-        if task != OneHot.task and self.loss is None:
-            learner["loss"] = "squared"
+        learner = {"loss": "squared"} if task != OneHot.task and self.loss is None else {}
         scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
         return replace(
             preset,

@@ -35,9 +35,7 @@ def bounds_by_name(given: Mapping[str, Any], names: Any) -> tuple[list[float], l
     columns = [] if names is None else [str(name) for name in names]
     for name in (*given, *columns):
         if name not in columns or name not in given:
-            hint = "not declared"
-            if name not in columns:
-                hint = f"no column{did_you_mean(str(name), columns)}"
+            hint = "not declared" if name in columns else f"no column{did_you_mean(str(name), columns)}"
             raise ScenarioError(
                 f"input_bounds must have (lower, upper) for each column of X, a DataFrame: {shown(name)} is {hint}"
             )

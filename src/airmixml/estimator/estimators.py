@@ -87,8 +87,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         shape = np.asarray(y).shape
-        several = len(shape) == 2 and shape[1] > 1
-        if several:
+        if len(shape) == 2 and shape[1] > 1:
             return self._fit_labels(X, y, worker)
         declared = self._declared(np.asarray(y).dtype.kind)
         inputs, classes = validated(self, X, y if declared is None else as_given(y), protected=self._protected)
