@@ -136,3 +136,10 @@ def test_the_paper_s_recipe_learns_targets_with_a_network(diabetes: tuple[np.nda
     bounds = {"input_bounds": BOUNDS, "target_bounds": (0, 350)}
     model = AirMixRegressor(recipe="paper", epsilon=None, mode="simulation", random_state=1, **few, **bounds)
     assert model.fit(*diabetes).score(*diabetes) > 0.1
+
+
+def test_a_target_may_be_minus_one() -> None:
+    """The number of a class that was not declared is -1, too."""
+    X, y = np.random.default_rng(0).random((40, 3)), np.linspace(-2.0, 2.0, 40)
+    y[5] = -1.0
+    assert np.isfinite(clone(LOUD).set_params(input_bounds=(0, 1)).fit(X, y).predict(X)).all()

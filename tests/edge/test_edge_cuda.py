@@ -29,7 +29,7 @@ def test_recorded_and_plain_steps_agree_with_a_short_last_batch() -> None:
         model.to(device)
         inputs, labels = (part.to(device) for part in mixtures)
         loss_sum, order = torch.zeros((), device=device), torch.arange(37, device=device)
-        train_epoch = make_epoch(model, Adam(model, learner), loss_sum, (inputs, labels), order, learner)
+        train_epoch = make_epoch(model, Adam(model, learner), loss_sum, (inputs, labels), order)
         for each in orders:
             order.copy_(each)
             train_epoch()

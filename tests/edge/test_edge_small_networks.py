@@ -33,10 +33,10 @@ def test_the_steps_are_those_of_automatic_gradients_and_of_torchs_adam(
     labels = torch.rand(networks, 23, 3, generator=generator) + 0.5 * torch.randn(networks, 23, 3, generator=generator)
     orders = torch.stack([torch.randperm(23, generator=generator) for _ in range(2)])
     stack, optimiser = prepared(learner, networks, scale)
-    assert is_small(stack, optimiser, learner)
+    assert is_small(stack, optimiser)
     loss_sum = torch.zeros(networks)
     order = torch.zeros(23, dtype=torch.int64)
-    train_epoch = make_epoch(stack, optimiser, loss_sum, (inputs, labels), order, learner)
+    train_epoch = make_epoch(stack, optimiser, loss_sum, (inputs, labels), order)
     assert isinstance(train_epoch, SmallNetworks)
     for each in orders:
         order.copy_(each)
@@ -65,11 +65,11 @@ def test_the_steps_are_those_of_automatic_gradients_and_of_torchs_adam(
 
 def test_what_is_not_small_or_not_dense_is_left_to_torch() -> None:
     large = Learner(hidden_units=(300, 300), batch_size=64)
-    assert not is_small(*prepared(large, 1, 1.0), large)
+    assert not is_small(*prepared(large, 1, 1.0))
     learner = Learner(model="cnn", filters=(2,), kernel_size=2, hidden_units=())
     images = NetworkStack([build_model(learner, 16, 3, (4, 4))])
-    assert not is_small(images, Adam(images, learner), learner)
+    assert not is_small(images, Adam(images, learner))
     frozen = build_model(Learner(hidden_units=(5,)), 4, 3, None)
     frozen[0].requires_grad_(False)
     stack = NetworkStack([frozen])
-    assert not is_small(stack, Adam(stack, large), large)
+    assert not is_small(stack, Adam(stack, large))

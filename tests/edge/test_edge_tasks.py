@@ -18,7 +18,6 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_absolute_er
 
 from airmixml import AirMixClassifier, Scenario, simulate, train
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.data.labels import test_scores as scores_of
 from airmixml.edge.closed_form import ReceivedMoments, _optimism, probability_factor, score_clouds, solve
 from airmixml.scenario import Learner
 from airmixml.workers import Population, encode
@@ -136,7 +135,7 @@ def test_scores_are_those_of_scikit_learn(seed: int, outputs: int) -> None:
     truth = rng.normal(size=(30, outputs)) * 10.0 ** rng.integers(-3, 4, size=outputs)
     predicted = truth + rng.normal(size=truth.shape)
     names = [f"y{k}" for k in range(outputs)]
-    scores = scores_of("regression", predicted, truth, names)
+    scores = Bounded((0.0,) * outputs, (1.0,) * outputs).scores(predicted, truth, names)
     assert scores["r2"] == pytest.approx(r2_score(truth, predicted), rel=1e-9)
     for place, name in enumerate(names):
         ending = f".{name}" if outputs > 1 else ""
@@ -144,7 +143,7 @@ def test_scores_are_those_of_scikit_learn(seed: int, outputs: int) -> None:
         assert scores[f"rmse{ending}"] == pytest.approx(root_mean_squared_error(*pair))
         assert scores[f"mae{ending}"] == pytest.approx(mean_absolute_error(*pair))
     truth, predicted = (rng.random((2, 30, outputs + 1)) < rng.random()).astype(int)
-    scores = scores_of("multi-label", predicted, truth, [])
+    scores = Signs(outputs + 1).scores(predicted, truth, [])
     assert scores["labels_right"] == pytest.approx((truth == predicted).mean())
     assert scores["exact_match"] == pytest.approx(accuracy_score(truth, predicted))
     assert scores["macro_f1"] == pytest.approx(f1_score(truth, predicted, average="macro", zero_division=0))
@@ -152,8 +151,9 @@ def test_scores_are_those_of_scikit_learn(seed: int, outputs: int) -> None:
 
 def test_a_target_that_never_varies_has_a_score() -> None:
     same = np.full((5, 1), 3.0)
-    assert scores_of("regression", same, same, ["y"])["r2"] == 1.0
-    assert scores_of("regression", same + 1.0, same, ["y"])["r2"] == 0.0
+    code = Bounded((0.0,), (9.0,))
+    assert code.scores(same, same, ["y"])["r2"] == 1.0
+    assert code.scores(same + 1.0, same, ["y"])["r2"] == 0.0
 
 
 # --- Probabilities ----------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_the_steps_are_those_of_plain_adam(two_clouds: DataSet) -> None:
     true_make_epoch = fitting.make_epoch
 
     def recording(*arguments: Any) -> Any:
-        train_epoch, order = true_make_epoch(*arguments), arguments[-2]
+        train_epoch, order = true_make_epoch(*arguments), arguments[-1]
 
         def both() -> None:
             batches.extend((inputs[numbers], labels[numbers]) for numbers in order.split(10))

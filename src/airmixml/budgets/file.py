@@ -177,7 +177,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         except OSError:  # a file system without links
             temporary.rename(path)
     except UnicodeEncodeError as problem:
-        raise _no_text(path, problem) from None
+        raise _in_words(path, problem) from None
     except (sqlite3.Error, OSError) as problem:
         raise LedgerError(f"{path}: cannot be written ({reason(problem)}); free space or choose another") from None
     finally:
@@ -199,15 +199,8 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-    except UnicodeEncodeError as problem:
-        raise _no_text(path, problem) from None
-    except (sqlite3.Error, UnsoundError) as problem:
+    except (sqlite3.Error, UnsoundError, UnicodeEncodeError) as problem:
         raise _in_words(path, problem) from None
-
-
-def _no_text(path: Path, problem: UnicodeEncodeError) -> LedgerError:
-    what = private(shown(problem.object), "a name or text")
-    return LedgerError(f"{path}: {what} is not UTF-8 text; nothing was written: spell it otherwise")
 
 
 def _check_place(path: Path) -> None:
@@ -255,7 +248,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _in_words(path: Path, problem: sqlite3.Error | UnsoundError) -> LedgerError:
+def _in_words(path: Path, problem: sqlite3.Error | UnsoundError | UnicodeEncodeError) -> LedgerError:
+    if isinstance(problem, UnicodeEncodeError):
+        what = private(shown(problem.object), "a name or text")
+        return LedgerError(f"{path}: {what} is not UTF-8 text; nothing was written: spell it otherwise")
     text = reason(problem)
     if isinstance(problem, UnsoundError) or any(each in text for each in ("malformed", "not a database", "decode")):
         return LedgerError(f"{path}: broken or not a ledger ({text}); restore it from a copy: nothing was changed")

@@ -19,7 +19,7 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.budgets.file import MODES, PROTECTION, create_file
-from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, People, Rows, added, open_rows
+from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, People, Rows, added, finite, open_rows
 from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
 from airmixml.messages import LedgerError, NameWarning, PrivacyError, against, plural, private, shown, shown_name
 from airmixml.names import similar_names
@@ -64,11 +64,11 @@ class Standing:
             **asdict(budget),
             "workers": len(epsilons),
             "over_budget": int((epsilons > budget.epsilon * (1.0 + 1e-9)).sum()),
-            "median_spent": _finite(np.median(epsilons)) if len(epsilons) else 0.0,
+            "median_spent": finite(np.median(epsilons)) if len(epsilons) else 0.0,
             "fullest": [
                 {
                     "worker": self.name_of(place),
-                    "spent": _finite(epsilons[place]),
+                    "spent": finite(epsilons[place]),
                     "left": budget.epsilon_left(self.spent.of_workers([place]), delta=budget.delta),
                     **{name: float(part[place]) for name, part in self.spent.parts.items()},
                 }
@@ -85,7 +85,7 @@ class Standing:
                 "adversary": self.adversary,
                 "budget_epsilon": self.budget.epsilon,
                 "budget_delta": self.budget.delta,
-                "epsilon_spent": _finite(epsilons[place]),
+                "epsilon_spent": finite(epsilons[place]),
                 "squared_mu": float(spent.squared_mu[place]),
                 "epsilon_of_rest": float(spent.epsilon[place]),
                 "delta_of_rest": float(spent.delta[place]),
@@ -205,7 +205,7 @@ class LedgerFile:
             if not number:
                 details = json.dumps(request.details)
                 number = rows.write_entry(who, about=request.about, key=request.key, details=details)
-                rows.write_losses(number, {name: loss_to(name, request.losses) for name in rows.budgets()})
+                rows.write_losses(number, request.losses)
             if already_sent and state != SPENT:
                 rows.spend(number, "")
             numbers.append(number)
@@ -236,7 +236,7 @@ class LedgerFile:
             if losses is not None:
                 who = rows.who_of(number)
                 _check_shapes(losses, rows.workers if who is None else len(who))
-                rows.write_losses(number, {name: loss_to(name, losses) for name in rows.budgets()})
+                rows.write_losses(number, losses)
             rows.spend(number, reason)
         self._own.pop(number, None)
 
@@ -349,11 +349,6 @@ def _advice(
         return f"at most epsilon = {_down(left)} at delta = {delta:g}{each} would fit"
     unspent = max(budget.delta - float(spent.delta[0]), 0.0)
     return "nothing more fits" if gaussian else f"nothing fits at delta = {delta:g}: {unspent:.3g} of delta is left"
-
-
-def _finite(epsilon: float) -> float | None:
-    """Return an epsilon for JSON, which has no infinity: None where delta is used up."""
-    return float(epsilon) if np.isfinite(epsilon) else None
 
 
 def _down(value: float) -> str:

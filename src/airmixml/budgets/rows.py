@@ -21,7 +21,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.budgets.file import MOST_WORKERS, UnsoundError, packed, transaction, unpacked
-from airmixml.budgets.rules import PARTS, Budget, Loss
+from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to
 from airmixml.messages import LedgerError, PrivacyError, in_plain_words, private, shown, shown_name
 from airmixml.names import normal_name
 
@@ -84,7 +84,6 @@ class Rows:
         self._file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def set_facts(self, **facts: Any) -> None:
-        """Write what the ledger is about."""
         self._file.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def facts(self) -> dict[str, Any]:
@@ -102,7 +101,6 @@ class Rows:
         return int((row and row["value"]) or self._file.execute("SELECT COUNT(*) FROM workers").fetchone()[0])
 
     def budgets(self) -> dict[str, Budget]:
-        """Return adversary to budget."""
         rows = self._file.execute("SELECT adversary, epsilon, delta FROM budgets ORDER BY adversary")
         return {row["adversary"]: Budget(epsilon=row["epsilon"], delta=row["delta"]) for row in rows}
 
@@ -165,20 +163,16 @@ class Rows:
         return int(made.lastrowid or 0)
 
     def end_entry(self, number: int, state: str, reason: str) -> None:
-        """Write that an entry is spent or released."""
         ended = (state, now(), reason, number)
         self._file.execute("UPDATE entries SET state = ?, ended_at = ?, reason = ? WHERE number = ?", ended)
 
     def entries(self) -> list[Entry]:
-        """Return the history, oldest first."""
         workers = self.workers
         return [self._entry(row, workers) for row in self._file.execute("SELECT * FROM entries ORDER BY number")]
 
     def _entry(self, row: sqlite3.Row, workers: int) -> Entry:
-        losses = self._file.execute(
-            "SELECT losses.*, ? AS who FROM losses WHERE entry = ? ORDER BY adversary", (row["who"], row["number"])
-        )
         who = _who(row, workers)
+        losses = self._losses("number = ?", row["number"])
         largest = {each["adversary"]: _loss(each, workers).worst().parts for each in losses}
         return Entry(
             **{name: row[name] for name in ("number", "state", "about", "reserved_at", "ended_at", "reason")},
@@ -187,9 +181,10 @@ class Rows:
             largest={name: {part: float(value[0]) for part, value in parts.items()} for name, parts in largest.items()},
         )
 
-    def write_losses(self, number: int, losses: Mapping[str, Loss]) -> None:
-        """Write what an entry costs, in place of what is there."""
-        rows = [(number, name, *(packed(loss.parts[part]) for part in PARTS)) for name, loss in losses.items()]
+    def write_losses(self, number: int, losses: Mapping[str, Loss | None]) -> None:
+        """Write what an entry costs against each adversary of the ledger, in place of what is there."""
+        found = {name: loss_to(name, losses).parts for name in self.budgets()}
+        rows = [(number, name, *(packed(parts[part]) for part in PARTS)) for name, parts in found.items()]
         self._file.executemany("INSERT OR REPLACE INTO losses VALUES (?, ?, ?, ?, ?)", rows)
 
     def spend(self, number: int, reason: str) -> None:
@@ -216,7 +211,9 @@ class Rows:
         return _who(self._file.execute("SELECT who FROM entries WHERE number = ?", (number,)).fetchone(), self.workers)
 
     def _losses(self, where: str, value: Any) -> sqlite3.Cursor:
-        query = f"SELECT losses.*, who FROM losses JOIN entries ON entry = number WHERE {where} ORDER BY entry"
+        query = (
+            f"SELECT losses.*, who FROM losses JOIN entries ON entry = number WHERE {where} ORDER BY entry, adversary"
+        )
         return self._file.execute(query, (value,))
 
     def _spent_for_good(self, adversary: str, workers: int) -> Loss:
@@ -249,9 +246,9 @@ def now() -> str:
 
 
 def _plain(text: str) -> dict[str, Any]:
-    """Return the values that an entry came with; JSON has no infinity, so that infinite ones are None."""
+    """Return the values that an entry came with."""
     try:
-        found = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
+        found = json.loads(text, parse_constant=lambda _: None, parse_float=finite)
     except (ValueError, RecursionError) as problem:
         raise UnsoundError(f"details of an entry: {in_plain_words(problem)}") from None
     if not isinstance(found, dict):
@@ -259,8 +256,9 @@ def _plain(text: str) -> dict[str, Any]:
     return found
 
 
-def _finite(text: str) -> float | None:
-    return float(text) if math.isfinite(float(text)) else None
+def finite(number: str | float) -> float | None:
+    """Return a number for JSON, which has no infinity: None in place of it, as where delta is used up."""
+    return float(number) if math.isfinite(float(number)) else None
 
 
 def _check_once(who: Sequence[Any]) -> None:

@@ -18,10 +18,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.messages import PrivacyError
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mu
-
-Doubles = NDArray[np.float64]
 
 _LEAST_EPSILON: Final = 1e-300  # stands for 0, of which mu is not asked
 _LARGEST_SQUARED_MU: Final = 1e290

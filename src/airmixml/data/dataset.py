@@ -312,12 +312,10 @@ def as_stored(dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike) -> tuple
     A float32 file stores 7.9 as 7.9000001; against the bound 7.9 that value would count as clipped though it
     lies on the bound.
     """
-    lower_bounds = np.asarray(lower, dtype=np.float64)
-    upper_bounds = np.asarray(upper, dtype=np.float64)
+    lower_bounds, upper_bounds = (np.asarray(each, dtype=np.float64) for each in (lower, upper))
     if dtype.kind != "f":
         return lower_bounds, upper_bounds
     with np.errstate(over="ignore", under="ignore"):
-        lower_stored = lower_bounds.astype(dtype).astype(np.float64)
-        upper_stored = upper_bounds.astype(dtype).astype(np.float64)
+        lower_stored, upper_stored = (each.astype(dtype).astype(np.float64) for each in (lower_bounds, upper_bounds))
     usable = (lower_stored < upper_stored) & np.isfinite(lower_stored) & np.isfinite(upper_stored)
     return np.where(usable, lower_stored, lower_bounds), np.where(usable, upper_stored, upper_bounds)

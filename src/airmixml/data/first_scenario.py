@@ -48,7 +48,6 @@ class ColumnSeen:
         return tuple(found.values())
 
     def is_number(self, decimal: str) -> bool:
-        """Whether every value is a number."""
         return bool(self.texts) and finite_numbers([*self.texts], decimal) is not None
 
     def why_left_out(self, decimal: str) -> str:
@@ -146,13 +145,10 @@ def first_scenario(
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
     if task != "regression" and (bounded := [name for name in labels if name in known]):
         raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
-    inputs, left_out = [], {}
-    for name in names:
-        why = "" if name in known else columns[name].why_left_out(decimal)
-        if why and name not in others:
-            left_out[name] = why
-        elif name not in others:
-            inputs.append(name)
+    possible = [name for name in names if name not in others]
+    reasons = {name: columns[name].why_left_out(decimal) for name in possible if name not in known}
+    left_out = {name: why for name, why in reasons.items() if why}
+    inputs = [name for name in possible if name not in left_out]
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
         raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
@@ -164,8 +160,14 @@ def first_scenario(
     found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
+    title = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
     lines = [
-        *_beginning(path),
+        f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
+        'extends = "private-table"',
+        f"name = {toml_value(title.strip(' .-'))}",
+        "",
+        "[workers]",
+        f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
         *(['decimal = "comma"'] if decimal == "comma" else []),
         *([f"worker_column = {toml_value(person)}  # all rows of one are one worker's"] if person else []),
         *(f"# left out: {toml_value(name)}, which {why}" for name, why in left_out.items()),
@@ -200,18 +202,6 @@ def first_scenario(
             "row 1 names columns by numbers: if it is a row of data, put a header row above it and start again"
         )
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
-
-
-def _beginning(path: Path) -> list[str]:
-    name = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
-    return [
-        f"# Rows of {path.name}. Of their values only the classes and categories are in here: check them.",
-        'extends = "private-table"',
-        f"name = {toml_value(name.strip(' .-'))}",
-        "",
-        "[workers]",
-        f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
-    ]
 
 
 _BOUNDS_EXPLAINED: Final = (

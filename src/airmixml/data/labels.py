@@ -177,6 +177,7 @@ class LabelCode(Protocol):
     """Turns labels as the data set has them into what is sent, and scores of a learner back."""
 
     task: ClassVar[str]
+    leading: ClassVar[str]  # the one score that learning curves show; larger is better, and 1 is perfect
 
     def coded(self, labels: NDArray[Any]) -> Singles:
         """Return what is sent of each label, of norm at most 1; samples x outputs."""
@@ -188,12 +189,17 @@ class LabelCode(Protocol):
         """Return how many numbers of the labels lie outside the declared bounds."""
         return 0
 
+    def scores(self, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
+        """Return all scores but the accuracy of classes; predictions and truth are samples x outputs."""
+        return {}
+
 
 @dataclass(frozen=True)
 class OneHot(LabelCode):
     """A class as a vector with a single 1; labels are class numbers, shape samples."""
 
     task: ClassVar[str] = "classification"
+    leading: ClassVar[str] = "accuracy"
     classes: int
 
     def coded(self, labels: NDArray[Any]) -> Singles:
@@ -223,6 +229,7 @@ class Signs(LabelCode):
     """Several labels that hold or not, each sent as a sign; labels are 0 or 1, samples x labels."""
 
     task: ClassVar[str] = "multi-label"
+    leading: ClassVar[str] = "labels_right"
     count: int
 
     def coded(self, labels: NDArray[Any]) -> Singles:
@@ -233,12 +240,25 @@ class Signs(LabelCode):
         """Return 1 where the score is positive: the label is then likelier to hold than not."""
         return np.asarray(np.asarray(scores) > 0.0, dtype=np.int64)
 
+    def scores(self, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
+        """Return shares of right labels and of samples with all labels right, and mean F1 (0 where there is none)."""
+        said, held = np.asarray(predicted) > 0.5, np.asarray(truth) > 0.5
+        right = said == held
+        hits = (said & held).sum(axis=0)
+        wanted = said.sum(axis=0) + held.sum(axis=0)
+        return {
+            "labels_right": float(right.mean()),
+            "exact_match": float(right.all(axis=1).mean()),
+            "macro_f1": float((2.0 * hits / np.maximum(wanted, 1)).mean()),
+        }
+
 
 @dataclass(frozen=True)
 class Bounded(LabelCode):
     """Targets between declared bounds, one pair for each; labels are in the targets' own units, samples x targets."""
 
     task: ClassVar[str] = "regression"
+    leading: ClassVar[str] = "r2"
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 
@@ -260,6 +280,22 @@ class Bounded(LabelCode):
     def clipped(self, labels: NDArray[Any]) -> int:
         return int(np.count_nonzero((labels < np.asarray(self.lower)) | (labels > np.asarray(self.upper))))
 
+    def scores(self, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
+        """Return R^2 (the mean over targets), root mean square and mean absolute error in each target's own units."""
+        true = np.asarray(truth, dtype=np.float64)
+        errors = np.asarray(predicted, dtype=np.float64) - true
+        squares = np.square(errors).mean(axis=0)
+        spread = np.square(true - true.mean(axis=0)).mean(axis=0)
+        # A target that does not vary leaves nothing to explain: 1 where it is hit, else 0.
+        explained = np.where(spread > 0.0, 1.0 - squares / np.where(spread > 0.0, spread, 1.0), squares == 0.0)
+        rmse, mae = np.sqrt(squares), np.abs(errors).mean(axis=0)
+        scores = {"r2": float(explained.mean())}
+        if len(names) == 1:
+            return {**scores, "rmse": float(rmse[0]), "mae": float(mae[0])}
+        for kind, values in (("r2", explained), ("rmse", rmse), ("mae", mae)):
+            scores |= {f"{kind}.{name}": float(value) for name, value in zip(names, values, strict=True)}
+        return scores
+
     def _bounds(self) -> tuple[Doubles, Doubles]:
         lower = np.asarray(self.lower, dtype=np.float64)
         return lower, np.asarray(self.upper, dtype=np.float64) - lower
@@ -269,38 +305,3 @@ def _largest(outputs: int) -> np.float32:
     """Return the largest float32 c with outputs c^2 <= 1."""
     largest = np.float32(1.0 / math.sqrt(outputs))
     return largest if outputs * float(largest) ** 2 <= 1.0 else np.nextafter(largest, np.float32(0.0))
-
-
-def test_scores(task: str, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
-    """Return all scores of a regression or of several labels; predictions and truth are samples x outputs."""
-    if task == "regression":
-        return _regression_scores(np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64), names)
-    return _label_scores(np.asarray(predicted) > 0.5, np.asarray(truth) > 0.5)
-
-
-def _regression_scores(predicted: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> dict[str, float]:
-    """Return R^2 (the mean over targets), and root mean square and mean absolute error in each target's own units."""
-    errors = predicted - truth
-    squares = np.square(errors).mean(axis=0)
-    spread = np.square(truth - truth.mean(axis=0)).mean(axis=0)
-    # A target that does not vary leaves nothing to explain: 1 where it is hit, else 0.
-    explained = np.where(spread > 0.0, 1.0 - squares / np.where(spread > 0.0, spread, 1.0), squares == 0.0)
-    rmse, mae = np.sqrt(squares), np.abs(errors).mean(axis=0)
-    scores = {"r2": float(explained.mean())}
-    if len(names) == 1:
-        return {**scores, "rmse": float(rmse[0]), "mae": float(mae[0])}
-    for kind, values in (("r2", explained), ("rmse", rmse), ("mae", mae)):
-        scores |= {f"{kind}.{name}": float(value) for name, value in zip(names, values, strict=True)}
-    return scores
-
-
-def _label_scores(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the share of right labels, of samples with all labels right, and mean F1 (0 for a label without any)."""
-    right = predicted == truth
-    hits = (predicted & truth).sum(axis=0)
-    wanted = predicted.sum(axis=0) + truth.sum(axis=0)
-    return {
-        "labels_right": float(right.mean()),
-        "exact_match": float(right.all(axis=1).mean()),
-        "macro_f1": float((2.0 * hits / np.maximum(wanted, 1)).mean()),
-    }

@@ -26,7 +26,6 @@ from airmixml.progress import Progress, silent
 
 ALREADY_THERE: Final = "already there"
 _VARIABLE: Final = "AIRMIX_DATA_DIR"
-_BROKEN_GZIP: Final = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ class PublishedFile:
         return np.frombuffer(content, dtype=np.uint8)[-math.prod(self.shape) :].reshape(self.shape)
 
     def matches(self, content: bytes) -> bool:
-        """Return whether the uncompressed content is that of the published file."""
         return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
 
     def read_from(self, folder: Path, *, remove_broken: bool = False) -> "ObtainedFile | None":
@@ -64,7 +62,7 @@ class PublishedFile:
                     return ObtainedFile(self, path, ALREADY_THERE, content)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            except _BROKEN_GZIP as problem:
+            except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
                 broken = f"not a whole gzip file ({reason(problem)})"
             except OSError as problem:
                 raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None

@@ -48,10 +48,8 @@ def _read_columns(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, li
         def find(key: str, *names: str) -> list[str]:
             return [find_column(name, file.names, path, f"workers.{key}") for name in names if name]
 
-        several = len(workers.label_columns) > 1
-        labels = find(
-            "label_columns" if several else "label_column", *(workers.label_columns or [workers.label_column])
-        )
+        key = "label_columns" if len(workers.label_columns) > 1 else "label_column"
+        labels = find(key, *(workers.label_columns or [workers.label_column]))
         worker = find("worker_column", workers.worker_column)
         features = find("feature_columns", *workers.feature_columns)
         features = features or [name for name in file.names if name not in (*labels, *worker)]

@@ -37,36 +37,29 @@ class Adam:
     def __init__(self, model: nn.Module, learner: Learner) -> None:
         self.learner = learner
         self.parameters: list[torch.Tensor] = [each for each in model.parameters() if each.requires_grad]
-        self.moments = [
-            {
-                "step": torch.zeros((), device=parameter.device),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
-            for parameter in self.parameters
-        ]
+        self.steps = [torch.zeros((), device=each.device) for each in self.parameters]
+        self.means, self.squares = ([torch.zeros_like(each) for each in self.parameters] for _ in range(2))
         values = sum(parameter.numel() for parameter in self.parameters)
         on_gpu = any(parameter.is_cuda for parameter in self.parameters)
         self._piece = max(_SMALLEST_PIECE, -(-values // (4 * _PIECES)) * 4) if on_gpu else max(values, 1)
-        means, squares, self._steps = (
-            [each[name] for each in self.moments] for name in ("exp_avg", "exp_avg_sq", "step")
-        )
-        self._moved = [self._pieces(each) for each in ([each.detach() for each in self.parameters], means, squares)]
+        values_there = [each.detach() for each in self.parameters]
+        self._moved = [self._pieces(each) for each in (values_there, self.means, self.squares)]
         self._step_of_piece = [
-            step for step, mean in zip(self._steps, means, strict=True) for _ in self._pieces([mean])
+            step for step, mean in zip(self.steps, self.means, strict=True) for _ in self._pieces([mean])
         ]
 
     def _pieces(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [piece for tensor in tensors for piece in torch.split(tensor.reshape(-1), self._piece)]
 
-    def state(self) -> list[torch.Tensor]:
-        """Return all tensors of the moments."""
-        return [value for entry in self.moments for value in entry.values()]
+    @property
+    def moments(self) -> list[dict[str, torch.Tensor]]:
+        """Those of each parameter, by the names that a checkpoint has for them."""
+        each = zip(self.steps, self.means, self.squares, strict=True)
+        return [{"step": step, "exp_avg": mean, "exp_avg_sq": square} for step, mean, square in each]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor]) -> None:
-        """Move the parameters once."""
-        torch._foreach_add_(self._steps, 1.0)
+        torch._foreach_add_(self.steps, 1.0)
         values, means, squares = self._moved
         torch._fused_adam_(
             values,
@@ -176,7 +169,7 @@ def _no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
+def is_small(model: nn.Module, optimiser: Adam) -> bool:
     """Return whether it is a stack of small networks, each dense with ReLU between its layers and nothing frozen."""
     layers = model.layers if isinstance(model, NetworkStack) else []
     weights = [each.weight for each in layers if isinstance(each, nn.Linear)]
@@ -185,8 +178,7 @@ def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
         and all(isinstance(each, (nn.Linear, nn.ReLU)[number % 2]) for number, each in enumerate(layers))
         and 2 * len(weights) == len(optimiser.parameters)
         and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in optimiser.parameters)
-        and learner.loss in _LOSSES
-        and learner.batch_size * max(each.numel() for each in weights) <= _MOST_MULTIPLICATIONS
+        and optimiser.learner.batch_size * max(each.numel() for each in weights) <= _MOST_MULTIPLICATIONS
     )
 
 
@@ -206,15 +198,10 @@ class SmallNetworks:
     """A stack of small dense networks in training: one epoch per call, after which torch's tensors are written."""
 
     def __init__(
-        self,
-        optimiser: Adam,
-        loss_sum: torch.Tensor,
-        mixtures: tuple[torch.Tensor, torch.Tensor],
-        order: torch.Tensor,
-        learner: Learner,
+        self, optimiser: Adam, loss_sum: torch.Tensor, mixtures: tuple[torch.Tensor, torch.Tensor], order: torch.Tensor
     ) -> None:
         """Arguments are those of ``make_epoch``."""
-        networks = len(optimiser.parameters[0])
+        networks, learner = len(optimiser.parameters[0]), optimiser.learner
         self._learner, self._optimiser, self._loss_sum, self._order = learner, optimiser, loss_sum, order
         self._mixtures = [each.reshape(networks, *each.shape[-2:]) for each in mixtures]
         shapes = [(each.shape[1], each.shape[2] + 1) for each in optimiser.parameters[::2]]
@@ -229,18 +216,16 @@ class SmallNetworks:
                 for start, end, shape in zip(ends, ends[1:], shapes, strict=False)
             ]
 
-        moments = ([each[name] for each in optimiser.moments] for name in ("exp_avg", "exp_avg_sq"))
+        ours = (self._values, self._means, self._squares)
         self._shared = [  # each tensor of torch, and the same numbers here
             (tensor.detach(), torch.from_numpy(matrix[..., columns]))
-            for tensors, array in zip(
-                (optimiser.parameters, *moments), (self._values, self._means, self._squares), strict=True
-            )
+            for tensors, array in zip((optimiser.parameters, optimiser.means, optimiser.squares), ours, strict=True)
             for first, columns in ((0, slice(-1)), (1, -1))
             for tensor, matrix in zip(tensors[first::2], matrices(array), strict=True)
         ]
         for tensor, here in self._shared:
             here.copy_(tensor)
-        self._steps = int(optimiser.moments[0]["step"])
+        self._steps = int(optimiser.steps[0])
         self._layers: dict[int, list[_Layer]] = {}
         slots = order.shape[-1]
         for samples in {min(learner.batch_size, slots), slots % learner.batch_size or learner.batch_size}:
@@ -269,8 +254,8 @@ class SmallNetworks:
         self._loss_sum.add_(total.to(self._loss_sum.dtype).reshape(self._loss_sum.shape))
         for tensor, here in self._shared:
             tensor.copy_(here)
-        for moments in self._optimiser.moments:
-            moments["step"].fill_(self._steps)
+        for step in self._optimiser.steps:
+            step.fill_(self._steps)
 
     def _find_gradient(self, batch: Singles, labels: Singles, losses: Singles) -> None:
         """Write the gradient of the mean loss of a batch, and the loss of each entry of its labels."""

@@ -133,13 +133,8 @@ def run_rounds(
     """Yield the first model as it is broadcast, zeros by default, and the model after each round on the air."""
     held, scenario = on_air.air.dataset, on_air.report.scenario
     zeros = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
-
-    def send(told: Broadcast) -> tuple[torch.Tensor, float]:
-        received = on_air.send(told)
-        return received.gradient, received.deviation
-
     first = first or (zeros, zeros[0].clone())
-    return descend(scenario, send, len(on_air), first, moments)
+    return descend(scenario, lambda told: on_air.send(told)[1:], len(on_air), first, moments)
 
 
 def descend(

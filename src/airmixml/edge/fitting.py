@@ -38,15 +38,14 @@ def make_epoch(
     loss_sum: torch.Tensor,
     mixtures: tuple[torch.Tensor, torch.Tensor],
     order: torch.Tensor,
-    learner: Learner,
 ) -> Epoch:
     """Return a function that trains a network or a stack for an epoch and adds the summed loss to ``loss_sum``.
 
     Mixtures are (networks x) slots x symbols on the device; ``order``, slots, is read again in each epoch.
     """
-    if is_small(model, optimiser, learner):
-        return SmallNetworks(optimiser, loss_sum, mixtures, order, learner)
-    loss_of = LOSSES[learner.loss]
+    if is_small(model, optimiser):
+        return SmallNetworks(optimiser, loss_sum, mixtures, order)
+    loss_of, batch_size = LOSSES[optimiser.learner.loss], optimiser.learner.batch_size
 
     def step(numbers: torch.Tensor) -> None:
         inputs, labels = (part.index_select(-2, numbers) for part in mixtures)
@@ -55,10 +54,11 @@ def make_epoch(
         loss_sum.add_(loss.detach(), alpha=inputs.shape[-2])
 
     if order.is_cuda:
-        return _captured(step, [*model.parameters(), *optimiser.state(), loss_sum], order, learner.batch_size)
+        moved = [*model.parameters(), *optimiser.means, *optimiser.squares, *optimiser.steps, loss_sum]
+        return _captured(step, moved, order, batch_size)
 
     def epoch() -> None:
-        for numbers in torch.split(order, learner.batch_size, dim=-1):
+        for numbers in torch.split(order, batch_size, dim=-1):
             step(numbers)
 
     return epoch
@@ -179,7 +179,7 @@ def train_stack(
             losses, accuracies = saved["loss"], saved["test_accuracy"]
         loss_sum = torch.zeros(inputs.shape[:-2], device=device)
         order = torch.zeros(slots, dtype=torch.int64, device=device)
-        train_epoch = make_epoch(model, optimiser, loss_sum, (inputs, labels), order, learner)
+        train_epoch = make_epoch(model, optimiser, loss_sum, (inputs, labels), order)
         for epoch in range(0 if saved is None else int(saved["epoch"]), learner.epochs):
             progress("training", epoch, learner.epochs)
             loss_sum.zero_()

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape, in_words, is_series, physical_memory_bytes, planes
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.data.labels import test_scores
 from airmixml.messages import PluginError, ScenarioError, reason, shown
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 _SCORED_AT_ONCE: Final = 1000
 _FEWEST_SCORED_AT_ONCE: Final = 100
 _TRIED_ROWS: Final = 2
-LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label": "labels_right"}
-"""The one score of a task that learning curves show; larger is better, and 1 is perfect."""
 
 
 class LearnerModel(Protocol):
@@ -162,12 +159,12 @@ def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) 
 
     if dataset.task == "classification":
         return (outputs.argmax(dim=-1) == truth).double().mean(dim=-1).reshape(-1)
-    code, name = dataset.label_code, LEADING[dataset.task]
+    code = dataset.label_code
     networks = outputs.double().cpu().numpy().reshape(-1, *outputs.shape[-2:])
     true = np.broadcast_to(truth.cpu().numpy(), (len(networks), *truth.shape[-2:]))
     return torch.tensor(
         [
-            test_scores(dataset.task, code.decoded(each), correct, dataset.class_names)[name]
+            code.scores(code.decoded(each), correct, dataset.class_names)[code.leading]
             for each, correct in zip(networks, true, strict=True)
         ],
         dtype=torch.float64,
@@ -179,7 +176,7 @@ class TrainingHistory:
     """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
 
     A learner in closed form has no loss and one accuracy, and that of each class. Tasks without accuracy have a
-    ``test_score`` instead (``score_name``), and all ``scores`` of the last epoch (``test_scores``).
+    ``test_score`` instead (``score_name``), and all ``scores`` of the last epoch (``LabelCode.scores``).
     """
 
     loss: list[float] = field(default_factory=list)
@@ -223,7 +220,6 @@ class TrainingHistory:
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
     """Return the learner's network, batch x input_dim to batch x label_dim, its values not set (``initialise``)."""
     import torch
-    from torch import nn
 
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
@@ -236,12 +232,8 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
             f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
         )
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
-    for module in model.modules():
-        for name, value in list(module.named_parameters(recurse=False)):
-            empty = torch.empty(value.shape, dtype=value.dtype)
-            setattr(module, name, nn.Parameter(empty, requires_grad=value.requires_grad))
-        for name, buffer in list(module.named_buffers(recurse=False)):
-            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
+    empty = {name: torch.empty(value.shape, dtype=value.dtype) for name, value in model.state_dict().items()}
+    model.load_state_dict(empty, assign=True)
     return model
 
 
@@ -291,14 +283,14 @@ def start_network(learner: Learner, dataset: DataSet, seed: int) -> nn.Sequentia
 
 def note_scores(history: TrainingHistory, dataset: DataSet, curve: list[float], outputs: torch.Tensor) -> None:
     """Write down how the task's leading score went, and of the last outputs, test samples x outputs, all others."""
-    predicted = dataset.label_code.decoded(outputs.double().cpu().numpy())
-    history.predicted = predicted
+    code = dataset.label_code
+    history.predicted = code.decoded(outputs.double().cpu().numpy())
     if dataset.task == "classification":
         history.test_accuracy += curve
         return
     history.test_score += curve
-    history.score_name = LEADING[dataset.task]
-    history.scores |= test_scores(dataset.task, predicted, dataset.test_labels, dataset.class_names)
+    history.score_name = code.leading
+    history.scores |= code.scores(history.predicted, dataset.test_labels, dataset.class_names)
 
 
 def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:

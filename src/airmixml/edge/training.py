@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -237,10 +236,8 @@ def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
         history.class_names += dataset.class_names
     if history.test_accuracy:
         right = outputs.argmax(dim=1) == truth
-        history.class_accuracy += [
-            float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
-            for label in range(dataset.label_dim)
-        ]
+        # NaN for a class that no test sample has.
+        history.class_accuracy += [float(right[truth == each].double().mean()) for each in range(dataset.label_dim)]
     return TrainedModel(model=model, history=history)
 
 

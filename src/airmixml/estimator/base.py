@@ -162,14 +162,28 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")
         protected = self._protected
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        holders = None if worker is None else holders_of(worker, len(labels))
+        holders, names_of_workers = (None, ()) if worker is None else holders_of(worker, len(labels))
         count = len(labels) if holders is None else int(holders.max()) + 1
         task = OneHot.task if code is None else code.task
         scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
         workers = scenario.workers
         rows = self._row_encoder(workers, inputs.shape[1], seed)
         code = class_code(workers, len(names)) if code is None else code
-        dataset = replace(self._dataset(rows, inputs, labels, names), code=code)
+        warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
+        scaled, clipped = rows.scale(inputs)
+        unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
+        dataset = DataSet(
+            name="X",
+            train_inputs=unit,
+            train_labels=labels,
+            test_inputs=unit[:0],
+            test_labels=labels[:0],
+            class_names=names,
+            image_shape=self.image_shape if keeps_pixels(workers) else None,
+            clipped_values=clipped,
+            clipped_samples=shortened,
+            code=code,
+        )
         if not protected:
             warn_of_clipping(dataset.clipped_values, inputs.size, "input_bounds")
         secret = Secret() if protected else None
@@ -181,7 +195,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         settle = None
         if self.ledger is not None:
             dimensions = dataset.input_dim, dataset.label_dim
-            settle = spending.reserve_fit(self.ledger, scenario, dimensions, worker, self.mode)
+            settle = spending.reserve_fit(self.ledger, scenario, dimensions, names_of_workers, self.mode)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
         mixtures.report.before_the_draw = protected
         trained = train(mixtures, speed=speed)  # and rounds, if the recipe has any
@@ -225,7 +239,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             preset = replace(preset, air=self.air) if isinstance(self.air, Air) else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
-        learner: dict[str, Any] = {}
         if self.clip_norm is not None and self.encoder is None and sends_inputs_unchanged(preset.workers):
             given["encoder"] = "clip"
         if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
@@ -235,8 +248,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
         bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
         sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
-        if task != OneHot.task and self.loss is None:
-            learner["loss"] = "squared"
+        learner = {"loss": "squared"} if task != OneHot.task and self.loss is None else {}
         scheduled = {} if self.scheduled is None else {"scheduled": min(self.scheduled, samples)}
         return replace(
             preset,
@@ -254,22 +266,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         keys = {entry.name for entry in fields(preset)} & {entry.name for entry in fields(AirMixEstimator)}
         chosen = {key: _plain(value) for key in keys if (value := getattr(self, key)) is not None}
         return replace(preset, **chosen | given)
-
-    def _dataset(self, rows: RowEncoder, inputs: NDArray[Any], labels: NDArray[Any], names: tuple[str, ...]) -> DataSet:
-        warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
-        scaled, clipped = rows.scale(inputs)
-        unit, shortened = encode(rows.workers, scaled, image_shape=self.image_shape, streams=Streams(rows.seed))
-        return DataSet(
-            name="X",
-            train_inputs=unit,
-            train_labels=labels,
-            test_inputs=unit[:0],
-            test_labels=labels[:0],
-            class_names=names,
-            image_shape=self.image_shape if keeps_pixels(rows.workers) else None,
-            clipped_values=clipped,
-            clipped_samples=shortened,
-        )
 
     def _row_encoder(self, workers: Workers, features: int, seed: int) -> RowEncoder:
         """Return what turns rows into what is sent, but for a mean that is estimated over the air."""

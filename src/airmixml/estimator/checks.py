@@ -35,9 +35,7 @@ def bounds_by_name(given: Mapping[str, Any], names: Any) -> tuple[list[float], l
     columns = [] if names is None else [str(name) for name in names]
     for name in (*given, *columns):
         if name not in columns or name not in given:
-            hint = "not declared"
-            if name not in columns:
-                hint = f"no column{did_you_mean(str(name), columns)}"
+            hint = "not declared" if name in columns else f"no column{did_you_mean(str(name), columns)}"
             raise ScenarioError(
                 f"input_bounds must have (lower, upper) for each column of X, a DataFrame: {shown(name)} is {hint}"
             )
@@ -70,12 +68,12 @@ def as_given(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
-    """Return the number of the worker that holds each row; shape samples."""
+def holders_of(worker: ArrayLike, samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the number of the worker that holds each row (samples), and the names of the workers in that order."""
     given = as_given(worker)
     if given.shape != (samples,):
         raise ScenarioError(f"worker has the shape {shown(given.shape)}: must be ({samples},), one for each row of X")
-    return number_holders(given, "worker")[0]
+    return number_holders(given, "worker")
 
 
 def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) -> tuple[NDArray[Any], NDArray[Any]]:

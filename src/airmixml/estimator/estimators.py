@@ -87,8 +87,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         shape = np.asarray(y).shape
-        several = len(shape) == 2 and shape[1] > 1
-        if several:
+        if len(shape) == 2 and shape[1] > 1:
             return self._fit_labels(X, y, worker)
         declared = self._declared(np.asarray(y).dtype.kind)
         inputs, classes = validated(self, X, y if declared is None else as_given(y), protected=self._protected)
@@ -111,7 +110,6 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         return self
 
     def _fit_labels(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
-        """Fit several labels that may hold at once."""
         if self.classes is not None:
             raise ScenarioError(f"classes = {shown(self.classes)}: must be None where y has a column for each label")
         inputs, classes = validated(self, X, y, protected=self._protected, multi_output=True)

@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from airmixml.budgets import LedgerFile, People
-from airmixml.data.labels import number_holders
-from airmixml.estimator.checks import as_given
 from airmixml.messages import PrivacyError, RepeatedFitWarning, ScenarioError, shown
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.privacy.adversaries import Everyone, Server
@@ -33,26 +30,25 @@ _REPEATED: Final = (
 
 
 def reserve_fit(
-    ledger: Any, scenario: Scenario, dimensions: tuple[int, int], worker: ArrayLike | None, mode: str
+    ledger: Any, scenario: Scenario, dimensions: tuple[int, int], names: tuple[str, ...], mode: str
 ) -> Callable[[Transmission], None]:
     """Reserve what a fit spends at most; raise a PrivacyError if it would pass a worker's budget.
 
     What is returned counts it as spent once it is sent; in simulation, what each worker really spent. ``dimensions``
-    are those of inputs and labels as they are sent, ``worker`` names the holder of each row.
+    are those of inputs and labels as they are sent, ``names`` those of the workers, empty where rows have none.
     """
     from airmixml.runs.spending import planned_losses, request_of, spent_losses
     from airmixml.workers.population import Owners
 
     if not isinstance(ledger, str | Path):
         raise ScenarioError(f"ledger = {shown(ledger)}: must be the path of a file that airmix ledger create made")
-    if worker is None:
+    if not names:
         raise ScenarioError(
             f"ledger = {shown(str(ledger))}: keeps budgets of people, and the number of a row means nobody in the next "
             "fit; give fit(X, y, worker=...) the name of who holds each row"
         )
     file = LedgerFile(ledger)
     file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect='use mode="protection"')
-    names = number_holders(as_given(worker), "worker")[1]
     known = file.facts()["people"]
     people = known if known is not None and known.named else People(label="worker of fit")
     planned = planned_losses(scenario, *dimensions)

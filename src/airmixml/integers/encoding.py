@@ -20,10 +20,10 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +97,6 @@ class IntegerCode:
         places += words.astype(np.uint32)
         places >>= _FRACTION_BITS
         return places
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def grid_margin(numbers: int) -> float:

@@ -17,7 +17,7 @@ gives for Skellam noise of variance V + N / 4, and 2^b steps must hold twice N D
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -105,10 +105,8 @@ class IntegerNoise:
 
     def __post_init__(self) -> None:
         total = self.workers * self.variance_per_worker
-        if self.workers < 1 or not 0.0 < total < math.inf:
-            raise PrivacyError(
-                f"workers = {self.workers}, variance_per_worker = {self.variance_per_worker:g}: must be above 0"
-            )
+        told = f"workers = {self.workers}, variance_per_worker = {self.variance_per_worker:g}"
+        require(self.workers >= 1 and 0.0 < total < math.inf, f"{told}: must be above 0")
         needed = 2.0 * _DEVIATIONS_WITHIN_RANGE * math.sqrt(total)
         if needed > 2.0**self.code.bits:
             raise PrivacyError(
@@ -177,15 +175,15 @@ class IntegerNoise:
         simulated: bool = False,
     ) -> Doubles:
         """Return the server's sum from that of the rounded vectors of ``present`` workers, numbers; numbers."""
-        if present + absent != self.workers:
-            raise PrivacyError(f"blocks: hold {present} workers; the noise was set for {self.workers - absent}")
+        fits = present + absent == self.workers
+        require(fits, f"blocks: hold {present} workers; the noise was set for {self.workers - absent}")
         variance = present * self.variance_per_worker
         noisy = total + draw_skellam(variance, generator, total.shape, simulated=simulated)
         return self.decoded(reduce(noisy, self.code.bits))
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            **self.code.to_dict(),
+            **asdict(self.code),
             "workers": self.workers,
             "variance_per_worker": self.variance_per_worker,
             "noise_variance": self.noise_variance,

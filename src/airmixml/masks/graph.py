@@ -83,16 +83,18 @@ class MaskGraph:
         """How many masks two seats share, as a sparse matrix; seats x seats."""
         from scipy.sparse import csr_array  # here: it takes a while to import
 
-        ends = self.edges.T
-        ones = np.ones(2 * len(self.edges))
-        both = (np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]))
-        return csr_array((ones, both), shape=(self.seats, self.seats))
+        own, other = self._both_ways
+        return csr_array((np.ones(len(own)), (own, other)), shape=(self.seats, self.seats))
+
+    @property
+    def _both_ways(self) -> NDArray[np.int64]:
+        """The two ends of every mask, as either seat sees it; 2 x twice the masks."""
+        return np.concatenate([self.edges, self.edges[:, ::-1]]).T
 
     @property
     def neighbours(self) -> dict[int, tuple[int, ...]]:
         """The seats that each seat shares masks with, one entry for each mask: the graph of a ``Round``."""
-        ends = self.edges
-        own, other = np.concatenate([ends, ends[:, ::-1]]).T
+        own, other = self._both_ways
         order = np.lexsort((other, own))
         each = other[order].reshape(self.seats, self.degree)
         return {seat: tuple(others) for seat, others in enumerate(each.tolist())}
@@ -156,7 +158,7 @@ class MaskGraph:
         if self.complete:
             return -1.0
         counts = np.zeros((self.seats, self.seats))
-        np.add.at(counts, tuple(np.concatenate([self.edges, self.edges[:, ::-1]]).T), 1.0)
+        np.add.at(counts, tuple(self._both_ways), 1.0)
         return float(np.linalg.eigvalsh(counts)[-2])
 
     @cached_property

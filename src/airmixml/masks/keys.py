@@ -17,7 +17,7 @@ alone. A key stream has a nonce of 96 bits, 4 bytes for what it is used for and 
 
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -89,14 +89,6 @@ def identity_bytes(identity: int) -> bytes:
 def derive(secret: bytes, salt: bytes, information: bytes, length: int = KEY_BYTES) -> bytes:
     """Return ``length`` bytes of HKDF-SHA256 (RFC 5869)."""
     return HKDF(algorithm=SHA256(), length=length, salt=salt, info=information).derive(secret)
-
-
-def chacha20(key: bytes, first_block: int, nonce: bytes, count: int) -> bytearray:
-    """Return ``count`` bytes of ChaCha20's key stream from a block on (RFC 8439): key 32 bytes, nonce 12."""
-    made = bytearray(count)
-    cipher = Cipher(ChaCha20(key, first_block.to_bytes(4, "little") + nonce), mode=None).encryptor()
-    cipher.update_into(bytes(count), made)
-    return made
 
 
 def pair_seed(
@@ -173,7 +165,7 @@ def _sender_nonce(sender: int) -> bytes:
 _BLOCK_BYTES: Final = 64
 _BLOCKS_PER_NONCE: Final = 1 << 32
 _NORMALS_PER_BLOCK: Final = 8
-_BLOCKS_AT_ONCE: Final = 2048  # 64 KB for each array of 8,192 pairs: they stay in a core's cache
+_NORMALS_AT_ONCE: Final = 1 << 14  # 64 KB for each array of 8,192 pairs: they stay in a core's cache
 _LARGEST_BITS: Final = 64
 
 # 2 atanh(s) / s as a series in s^2, and sin(x) / x in x^2, both highest power first. |s| < 0.1716 and |x| < pi / 8
@@ -197,11 +189,13 @@ class Use(IntEnum):
 
 
 def keystream(seed: bytes, nonce: bytes, first_byte: int, count: int) -> bytearray:
-    """Return ``count`` bytes of ChaCha20 from ``first_byte`` on, for a seed of 32 bytes and a nonce of 12."""
+    """Return ``count`` bytes of ChaCha20 (RFC 8439) from ``first_byte`` on; a seed has 32 bytes, a nonce 12."""
     first_block, skipped = divmod(first_byte, _BLOCK_BYTES)
     if first_byte < 0 or first_byte + count > _BLOCKS_PER_NONCE * _BLOCK_BYTES:
         raise ProtocolError(f"symbol block ends at byte {first_byte + count} of a slot, beyond 2^38; use more slots")
-    made = chacha20(seed, first_block, nonce, skipped + count)
+    made = bytearray(skipped + count)
+    cipher = Cipher(ChaCha20(seed, first_block.to_bytes(4, "little") + nonce), mode=None).encryptor()
+    cipher.update_into(bytes(skipped + count), made)
     return made[skipped:] if skipped else made
 
 
@@ -214,15 +208,14 @@ def standard_normals(seed: bytes, slot: int, first: int, count: int) -> NDArray[
     """
     if first < 0 or count < 0:
         raise ProtocolError(f"symbols {first} to {first + count - 1} must not be negative")
-    nonce = _nonce(Use.NORMALS, slot)
-    values = np.empty(count)
-    written = 0
-    for block, skipped, taken in _pieces(first, count):
-        blocks = -(-(skipped + taken) // _NORMALS_PER_BLOCK)
-        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, blocks * _BLOCK_BYTES))
-        values[written : written + taken] = normals[skipped : skipped + taken]
-        written += taken
-    return values
+    skipped = first % _NORMALS_PER_BLOCK
+    values = np.empty(skipped + count)
+    for start in range(0, len(values), _NORMALS_AT_ONCE):
+        part = values[start : start + _NORMALS_AT_ONCE]
+        first_byte = (first - skipped + start) * _BLOCK_BYTES // _NORMALS_PER_BLOCK
+        made = keystream(seed, _nonce(Use.NORMALS, slot), first_byte, 16 * -(-len(part) // 2))
+        part[:] = _box_muller(made)[: len(part)]
+    return values[skipped:]
 
 
 def uniform_integers(seed: bytes, slot: int, first: int, count: int, bits: int) -> NDArray[np.uint64]:
@@ -285,16 +278,6 @@ def _nonce(use: Use, slot: int) -> bytes:
     if not 0 <= slot < 1 << 64:
         raise ProtocolError(f"slot = {slot} must be from 0 to 2^64 - 1")
     return use.to_bytes(4, "little") + slot.to_bytes(8, "little")
-
-
-def _pieces(first: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Cut symbols into pieces that fit a cache: first block, symbols of it to leave out, symbols to take."""
-    at_once = _BLOCKS_AT_ONCE * _NORMALS_PER_BLOCK
-    while count:
-        block, skipped = divmod(first, _NORMALS_PER_BLOCK)
-        taken = min(count, at_once - skipped)
-        yield block, skipped, taken
-        first, count = first + taken, count - taken
 
 
 def _box_muller(made: bytearray) -> NDArray[np.float64]:

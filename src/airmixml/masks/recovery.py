@@ -25,6 +25,7 @@ Secrets are shared after Shamir (1979) in the field of the smallest prime above 
 value of the dealer's polynomial at h + 1. A secret that is rebuilt is checked against a public key or commitment.
 """
 
+import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,11 +83,8 @@ def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
     points = {place + 1: int.from_bytes(shares[place], "big") for place in sorted(shares)[:threshold]}
     secret = 0
     for x, y in points.items():  # Lagrange's polynomial at 0
-        above = below = 1
-        for other in points:
-            if other != x:
-                above = above * other % PRIME
-                below = below * (other - x) % PRIME
+        others = [other for other in points if other != x]
+        above, below = math.prod(others), math.prod(other - x for other in others)
         secret = (secret + y * above * pow(below, -1, PRIME)) % PRIME
     if secret >> 8 * SECRET_BYTES:
         raise ProtocolError("shares do not fit together: a holder sent a wrong one; rebuild from others")
@@ -195,13 +193,11 @@ class RecoveringWorker:
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
         self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
-        key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
-        seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
-        self.step = Step.JOINED
         shares = dict.fromkeys(neighbours, b"")
-        for of_secret in (key_shares, seed_shares):
-            for other, share in zip(neighbours, of_secret, strict=True):
+        for secret in (self._mask_keys.private, self._own_seed):
+            for other, share in zip(neighbours, split(secret, len(neighbours), self._rules.threshold), strict=True):
                 shares[other] += share
+        self.step = Step.JOINED
         own, round_id = self.identity, joined.digest
         publics = {other: joined.announcements[other].channel_key for other in shares}
         self._channels = {
