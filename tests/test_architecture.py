@@ -15,7 +15,6 @@ FOUNDATION = (
     "version",
     "progress",
     "files",
-    "late",
     "arrays",
     "names",
     "streams",

@@ -1,4 +1,4 @@
-"""Arrays: short names of types, shapes of inputs, decibels; the device, the memory and the threads for them.
+"""Arrays: short names of types, shapes of inputs, decibels; torch, the device, the memory and the threads for them.
 
 A shape is (height, width), or (channels, height, width). A series of several channels over time is an image of height
 1: (channels, 1, time). So one tuple says all, and whatever can read an image with channels can read a series.
@@ -17,18 +17,36 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 
+
+class _Late:
+    """A module that is imported when something of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)  # asked for once: then it is as fast as the module itself
+        return found
+
+
+# torch takes seconds to import. Who needs none imports files that could use it all the same: an account, a device that
+# only makes vectors.
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    import torch as torch  # noqa: PLC0414  # others import it from here
+else:
+    torch = _Late("torch")
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -154,7 +154,7 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
     distance = math.sqrt(moves.squared_move(privacy.adjacency, "none") / moves.removal)
     mu = distance * code.steps * rounded_mu_per_step(sums.carriers * sums.noise.variance_per_worker, cut)
     return FrameKind(
-        **code.to_dict(),
+        **asdict(code),
         sends=system.scenario.workers.sends,
         variance=sums.noise.variance_per_worker,
         cost=math.ceil(UNITS * mu**2 * _ROUNDING),

@@ -18,8 +18,7 @@ from typing import Final
 import numpy as np
 from scipy.special import chndtr, ndtr, ndtri
 
-from airmixml.arrays import Doubles, db_to_ratio, own_numbers
-from airmixml.late import torch
+from airmixml.arrays import Doubles, db_to_ratio, own_numbers, torch
 from airmixml.messages import PluginError
 from airmixml.randomness.slot_words import SlotWords, exponentials, normal_pairs
 from airmixml.scenario import Radio, Scenario

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from airmixml.arrays import dbm_to_watts
+from airmixml.arrays import dbm_to_watts, torch
 from airmixml.impairments.fading import draw_magnitude
-from airmixml.late import torch
 from airmixml.messages import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS

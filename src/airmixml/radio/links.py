@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import ndtri
 
-from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
-from airmixml.late import torch
+from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, torch, watts_to_dbm
 from airmixml.messages import ScenarioError, duration, plural
 from airmixml.radio.air import prefix_bound
 from airmixml.randomness.slot_words import slot_words

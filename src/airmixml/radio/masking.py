@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
+from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db, torch
 from airmixml.impairments.fading import silent_share, weakest_gain
-from airmixml.late import torch
 from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, Honest, MaskGraph, connected_degree, draw_graph, who_is_left
 from airmixml.messages import PrivacyError, ScenarioError

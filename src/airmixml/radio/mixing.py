@@ -17,9 +17,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, dbm_to_watts, own_numbers, watts_to_dbm
+from airmixml.arrays import Doubles, dbm_to_watts, own_numbers, torch, watts_to_dbm
 from airmixml.impairments.fading import weakest_gain
-from airmixml.late import torch
 from airmixml.messages import PluginError, ScenarioError, shown
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
 from airmixml.randomness.slot_words import SlotWords, log_gammas

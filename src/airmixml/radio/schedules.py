@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from scipy.special import bdtr
 
-from airmixml.arrays import Doubles, Integers, own_numbers
-from airmixml.late import torch
+from airmixml.arrays import Doubles, Integers, own_numbers, torch
 from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from airmixml.arrays import torch
 from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
-from airmixml.late import torch
 from airmixml.masks.graph import Honest
 from airmixml.messages import ScenarioError, as_set
 from airmixml.privacy import Design, Sensitivity, facts

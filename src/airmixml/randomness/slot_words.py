@@ -21,8 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import without_torch
-from airmixml.late import torch
+from airmixml.arrays import torch, without_torch
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 
 _WORDS_PER_COUNTER: Final = 4

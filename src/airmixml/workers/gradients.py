@@ -20,8 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers
-from airmixml.late import torch
+from airmixml.arrays import Doubles, Integers, torch
 from airmixml.messages import ScenarioError
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Grid, Moments, Products

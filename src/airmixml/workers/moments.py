@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.late import torch
+from airmixml.arrays import Doubles, Integers, Singles, torch
 from airmixml.workers.signal import BLOCK, NUMBERS_AT_ONCE, Part, Places, PoolPayload, Signal, Vectors, rounding_backoff
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over

@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.late import torch
+from airmixml.arrays import Doubles, Integers, Singles, torch
 from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 from airmixml.streams import Streams
 from airmixml.workers.signal import BLOCK, Part, Payload, Places, PoolPayload, Signal, Vectors, rounding_backoff

@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
-from airmixml.late import torch
+from airmixml.arrays import Integers, Singles, torch
 from airmixml.messages import ScenarioError
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Singles, planes
-from airmixml.late import torch
+from airmixml.arrays import ImageShape, Singles, planes, torch
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders import random_features

@@ -16,8 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Integers, Singles, planes
-from airmixml.late import torch
+from airmixml.arrays import ImageShape, Integers, Singles, planes, torch
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
