@@ -38,14 +38,14 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     best = tuple((each["attacker"], *each["texts"]) for each in plain["measured"] if each["main"])
     every = tuple((each["attack"], *each["texts"]) for each in plain["measured"])
     summary = Table(title="What each adversary does best", columns=("attacker", *_COLUMNS), rows=best, words=2)
-    figures = Table(title="All figures", columns=("attack", *_COLUMNS), rows=every)
+    figures = Table(columns=("attack", *_COLUMNS), rows=every)
     return Page.of_result(
         kind="attack",
         title=f"What adversaries learn of {scenario.title}",
         verdict=plain["verdict"],
         notices=(sentence(simulated(plain["seed"])),),
         cards=(Cards(title=scenario.title, cards=_cards(plain, scenario)),),
-        tables=(summary, *lines, Folded(summary="Every attack", parts=(figures,))),
+        tables=(summary, *lines, Folded(summary="All figures", parts=(figures,))),
         command=("attack",),
     )
 

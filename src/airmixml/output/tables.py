@@ -49,17 +49,17 @@ class Table:
         return _csv([self.columns, *self.rows])
 
     def to_html(self) -> str:
-        """Return the table in a box that scrolls, with its title as caption."""
+        """Return the table in a box that scrolls, with its title as caption; one without stands below a heading."""
         heads = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in self.columns)
         head = f"<thead><tr>{heads}</tr></thead>\n" if any(self.columns) else ""
         body = "\n".join(
             f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{html_cell(cell)}</td>" for cell in cells)}</tr>'
             for name, *cells in self.rows
         )
-        caption = escape(self.title or "Table")
+        caption, hidden = escape(self.title or "Table"), "" if self.title else ' class="hidden"'
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}">\n<table>\n'
-            f"<caption>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
+            f"<caption{hidden}>{caption}</caption>\n{head}<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RichTable]:

@@ -351,10 +351,11 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         axis.plot([each.uplink_symbols for each in some], [100.0 * each.accuracy for each in some], ".-", label=name)
         for each in some[1:]:
             place = (each.uplink_symbols, 100.0 * each.accuracy)
-            axis.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
+            beside: dict[str, Any] = {"xytext": (-7, 3), "textcoords": "offset points", "ha": "right"}
+            axis.annotate(f"R = {each.design.rounds}", place, fontsize=7, **beside)
     marks = (rehearsal.own, "this scenario", "o", 9), (rehearsal.best, "recommended", "*", 16)
     for each, name, marker, size in marks:
         axis.plot(each.uplink_symbols, 100.0 * each.accuracy, label=name, marker=marker, markersize=size, **_MARK)
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
-    finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
+    finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8, loc="lower right")
     return save_figure(figure, path)

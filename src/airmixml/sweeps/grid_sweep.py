@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _SHARES: Final = 1000
 _ROUNDING: Final = 1e-6
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +309,8 @@ def _check_names(asked: Sequence[str], command: str, known: Collection[str], oth
     """Refuse the name of a metric that none of the cells has, where names are known at all."""
     for name in asked:
         if known and name not in (*known, *others):
-            near = did_you_mean(name, sorted(known))
+            some = sorted(known)
+            near = did_you_mean(name, some) or f"; it has for example {', '.join(some[:_MOST_NAMED])}"
             raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
 
 
