@@ -328,6 +328,8 @@ def test_mistakes_cost_one_line_and_write_nothing(
 def test_a_metric_that_no_cell_has_is_refused_and_no_cell_is_lost(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"--metric acuracy\.final: airmix run has none of that name; did you mean"):
         swept(metrics=["acuracy.final"], out=tmp_path / "out")
+    with pytest.raises(ScenarioError, match=r"--metric foo: .*; it has for example accuracy\.final"):
+        swept(metrics=["foo"], out=tmp_path / "out")
     assert not list(tmp_path.iterdir())
     with pytest.raises(ScenarioError, match=r"--metric accuracy\.fnal: airmix run has none of that name; did you mean"):
         swept(metrics=["accuracy.fnal"], out=tmp_path / "out")
