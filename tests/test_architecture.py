@@ -54,7 +54,7 @@ ROOMS = (
     "cli",
     "__main__",
 )
-LARGEST_SHARE = 0.2
+LARGEST_SHARE = 0.12
 
 
 def module_name(file: Path) -> str:
@@ -104,7 +104,7 @@ def test_there_is_no_circle_of_imports() -> None:
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def test_no_room_holds_more_than_a_fifth_of_the_lines() -> None:
+def test_no_room_holds_more_than_an_eighth_of_the_lines() -> None:
     lines: dict[str, int] = {}
     for module, file in FILES.items():
         lines[room(module)] = lines.get(room(module), 0) + len(file.read_text(encoding="utf-8").splitlines())
