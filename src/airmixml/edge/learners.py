@@ -232,8 +232,12 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
             f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
         )
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
-    empty = {name: torch.empty(value.shape, dtype=value.dtype) for name, value in model.state_dict().items()}
-    model.load_state_dict(empty, assign=True)
+    for module in model.modules():
+        for name, value in list(module.named_parameters(recurse=False)):
+            empty = torch.empty(value.shape, dtype=value.dtype)
+            setattr(module, name, torch.nn.Parameter(empty, requires_grad=value.requires_grad))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
     return model
 
 
@@ -260,11 +264,12 @@ def initialise(model: nn.Module, generator: torch.Generator) -> None:
     from torch import nn
 
     for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Conv2d)):
+        values = {name for name, _ in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))}
+        if isinstance(module, (nn.Linear, nn.Conv2d)) and values <= {"weight", "bias"}:
             nn.init.xavier_uniform_(module.weight, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+        elif values:
             raise ScenarioError(
                 f"learner.model: its network has a layer {type(module).__name__}, for which no initial values are "
                 "defined; use layers with values of type Linear and Conv2d only"

@@ -87,11 +87,16 @@ Kind = TypeVar("Kind")
 Part = str | Facts | Table | Cards | Picture | Folded | Code
 
 
+@dataclass(frozen=True, init=False)
 class Section:
     """Parts below a heading, with a name for its address."""
 
+    name: str
+    heading: str
+    parts: tuple[Part, ...]
+
     def __init__(self, name: str, heading: str, *parts: Part) -> None:
-        self.name, self.heading, self.parts = name, heading, parts
+        vars(self).update(name=name, heading=heading, parts=parts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -339,8 +339,8 @@ class ExactIfKnown(Accountant):
         return self.sampled_epsilon(mechanism, delta)
 
     def sampled_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return an epsilon where the schedule is hidden; never asked of one that refuses such mechanisms."""
-        raise NotImplementedError
+        """Return an epsilon where the schedule is hidden."""
+        raise PrivacyError(self.refusal(mechanism))
 
 
 class Gdp(ExactIfKnown):
