@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from sklearn.datasets import load_iris
 from torch import nn
 
 import airmixml
-from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate
+from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate, train
 from airmixml.edge import ClosedForm, LearnerModel
 from airmixml.messages import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
@@ -372,6 +373,35 @@ def test_what_a_learner_builds_is_checked(made: Any, said: str, tmp_path: Path) 
     told = fails_to_run(replace(scenario, learner=learner), tmp_path)
     assert told.startswith("learner.model = 'object:Broken-")
     assert said in told
+
+
+class Stateful(nn.Linear):
+    """Keeps something beside its values."""
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": 1}
+
+    def set_extra_state(self, state: dict[str, int]) -> None: ...
+
+
+class Rescaled(nn.Linear):
+    """Has a value that nothing sets."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.register_buffer("scale", torch.ones(()), persistent=False)
+
+
+def learner_of(layer: type[nn.Linear]) -> Scenario:
+    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=60", "learner.epochs=1")
+    model = Broken(lambda inputs, labels: nn.Sequential(layer(inputs, labels)))
+    return replace(scenario, learner=replace(scenario.learner, model=model))
+
+
+def test_a_layer_may_keep_extra_state_but_no_value_that_nothing_sets() -> None:
+    assert train(simulate(learner_of(Stateful))).history.test_accuracy
+    with pytest.raises(ScenarioError, match="a layer Rescaled, for which no initial values are defined"):
+        train(simulate(learner_of(Rescaled)))
 
 
 class FiveSolved(ClosedForm):
