@@ -20,6 +20,7 @@ _Given = ParamSpec("_Given")
 
 # The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
 NOTHING_PROMISED = "nothing promised"
+PROMISE_TOO_WEAK = "promise too weak"
 NOT_BY_QUICK: Final = "not decided by --quick"
 _QUICKLY: Final = {"fig2": "Fig. 2", "table2": "energies of Iris", "table1": "some accuracies of Iris"}
 UNINFORMED = "if colluders are chosen without knowing the graph"

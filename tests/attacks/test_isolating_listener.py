@@ -275,6 +275,6 @@ def test_a_flower_on_twenty_workers_is_promised_nothing(tmp_path: Path) -> None:
     assert case["everyone"]["clearest_slots"]["identified"] <= 3
     assert case["claimed"]["everyone"] == pytest.approx(1.0, rel=1e-3)
     assert case["verdict"].startswith("PROMISE TOO WEAK against everyone: epsilon 1 per worker by ")
-    assert case["verdict"].endswith(". Nothing found; no useful promise against the eavesdropper.")
+    assert case["verdict"].endswith(". Nothing found; promise too weak against the eavesdropper.")
     with np.load(tmp_path / "found" / "parts" / "everyone.npz") as kept:
         assert {"held_rows", "held_scores", "decoy_scores"} <= set(kept.files)

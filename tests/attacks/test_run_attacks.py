@@ -309,7 +309,7 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
         "PROMISE TOO WEAK against the release: epsilon 11,000. "
-        "Nothing found; no useful promise against the server and the eavesdropper."
+        "Nothing found; promise too weak against the server and the eavesdropper."
     )
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED

@@ -10,13 +10,19 @@ from types import ModuleType
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from verdicts_for_tests import result_of
 
+from airmixml.audit.audit_page import draw_audit
 from airmixml.audit.claims_and_bounds import (
+    Audit,
+    Claim,
     binomial_upper,
     clopper_pearson_epsilon,
     normal_scores_p_value,
     parametric_epsilon,
 )
+from airmixml.audit.faults import SOUND
+from airmixml.audit.trials import Trials
 from airmixml.privacy import gaussian_epsilon
 
 BOUNDS = (clopper_pearson_epsilon, parametric_epsilon)
@@ -99,6 +105,34 @@ def test_parametric_reaches_any_epsilon() -> None:
     for mu in (5.0, 100.0, 3e4):
         truth = gaussian_epsilon(mu, 1e-5)
         assert 0.93 * truth < parametric_epsilon(*normal_scores(mu, 5000, 3), 1e-5, 0.95) < truth
+
+
+@pytest.mark.parametrize("claimed", [0.5, 1.0])  # of the true epsilon
+@pytest.mark.parametrize("mu", [1.0, 4.0, 20.0])
+def test_a_line_enters_what_is_forbidden_where_its_bound_exceeds_the_claim(mu: float, claimed: float) -> None:
+    scores_in, scores_out = normal_scores(mu, 2000, 1)
+    claim = Claim(accountant="gdp", epsilon=claimed * gaussian_epsilon(mu, 0.01), why="")
+    trials = Trials(scores_in=scores_in, scores_out=scores_out, how="", normal=True)
+    audit = Audit(
+        adversary="server",
+        adjacency="remove-one",
+        delta=0.01,
+        confidence=0.95,
+        failure=0.05,
+        claims=[claim],
+        trials=trials,
+        noise_checks=[],
+    )
+    (axis,) = draw_audit(result_of([audit], SOUND)).axes
+    assert [bound.method for bound in audit.bounds] == ["clopper-pearson", "normal scores"]
+    edge, counted, normal = axis.lines[:3]
+    for line, bound in zip((counted, normal), audit.bounds, strict=True):
+        alarms, misses = (np.asarray(each, dtype=float) for each in line.get_data())
+        allowed = np.exp(np.interp(np.log(alarms), np.log(edge.get_xdata()), np.log(edge.get_ydata())))
+        seen = (alarms >= axis.get_xlim()[0]) & (allowed > 1.01 * axis.get_ylim()[0])
+        entered = bool((misses[seen] < 0.999 * allowed[seen]).any())
+        assert entered == audit.refutes(bound)
+    assert audit.caught == (claimed < 1.0)
 
 
 def test_normality_is_checked() -> None:

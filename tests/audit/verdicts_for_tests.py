@@ -8,9 +8,12 @@ from airmixml import Scenario
 from airmixml.audit import Audit, AuditResult, Fault
 
 
-def verdict_of(audits: list[Audit], fault: Fault) -> str:
+def result_of(audits: list[Audit], fault: Fault) -> AuditResult:
     scenario = Scenario.preset("paper-iris")
-    found = AuditResult(
+    return AuditResult(
         scenario=scenario, fault=fault, audits=audits, resumed_blocks=0, seconds=0.0, run_dir=Path("runs")
     )
-    return found.verdict
+
+
+def verdict_of(audits: list[Audit], fault: Fault) -> str:
+    return result_of(audits, fault).verdict

@@ -49,8 +49,8 @@ def test_accuracies_start_at_zero_beside_what_guessing_gives(drawn: dict[str, Fi
         assert "guessing 40 %" in labels
 
 
-def test_equal_shares_are_not_called_none(drawn: dict[str, Figure]) -> None:
-    assert axes_of(drawn["private"], "slot 1:").get_title() == "slot 1: top share 0.05 %"
+def test_equal_shares_are_called_so(drawn: dict[str, Figure]) -> None:
+    assert axes_of(drawn["private"], "slot 1:").get_title() == "slot 1: equal shares"
 
 
 def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:

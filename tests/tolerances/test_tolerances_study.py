@@ -13,7 +13,7 @@ import pytest
 from airmixml import Scenario, ScenarioError, run
 from airmixml.scenario import Air, Speed
 from airmixml.tolerances import Tolerances, Tried, find_tolerances
-from airmixml.tolerances.tolerance_page import tolerances_table, write_tolerances
+from airmixml.tolerances.tolerance_page import tolerances_figure, tolerances_table, write_tolerances
 from airmixml.tolerances.tolerance_search import chosen_ladders
 
 ONLY = "absent,amplitude_error_db,min_power_dbm"
@@ -62,6 +62,26 @@ def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
             assert each["tolerated"] is None or sizes.is_milder(each["tolerated"], each["refused"])
     power = next(each for each in found.plain["tolerances"] if each["key"] == "air.min_power_dbm")
     assert [has["size"] for has in power["delivered"].values()] == [-100.0, -40.0, -40.0, -20.0]
+
+
+def test_a_class_has_one_look_in_every_panel(found: Tolerances, scenario: Scenario) -> None:
+    """No value of ``lab`` is known of absent workers: the others keep their colours, dashes and widths."""
+    figure, looks = tolerances_figure(found.plain, scenario), dict[str, set[tuple[object, ...]]]()
+    assert figure is not None
+    for axis, each in zip(figure.axes, found.plain["tolerances"], strict=True):
+        lines = [line for line in axis.lines if line.get_label() in each["delivered"]]
+        known = [name for name, has in each["delivered"].items() if has["size"] is not None]
+        assert [line.get_label() for line in lines] == known
+        for line in lines:
+            look = (line.get_color(), line.get_linewidth(), str(line._dash_pattern))
+            looks.setdefault(str(line.get_label()), set()).add(look)
+            assert min(axis.get_xlim()) < line.get_xdata()[0] < max(axis.get_xlim())
+        (bars,) = (line for line in axis.containers)
+        ends = np.concatenate([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
+        assert axis.get_ylim()[0] < ends.min()
+        assert ends.max() < axis.get_ylim()[1]
+    assert all(len(some) == 1 for some in looks.values())
+    assert len(set.union(*looks.values())) == 4
 
 
 def test_a_fall_counts_where_it_is_more_than_its_error() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
-from airmixml.messages import NOTHING_PROMISED, epsilon_text, plural, sentence, simulated
+from airmixml.messages import NOTHING_PROMISED, PROMISE_TOO_WEAK, epsilon_text, plural, sentence, simulated
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.page import Card, Cards, Folded, Page
@@ -56,13 +56,18 @@ def _cards(plain: dict[str, Any], scenario: Scenario) -> tuple[Card, ...]:
         informed = plain["informed"].get(adversary)
         extra = (
             ("epsilon per row", epsilon_text(plain["claimed_per_row"][adversary])),
-            *((("found, informed", informed["grade"]),) if informed else ()),
-            ("found", (plain.get(adversary) or {}).get("grade", "not attacked")),
+            *((("found, informed", _in_words(informed["grade"], claimed[adversary])),) if informed else ()),
+            ("found", _in_words((plain.get(adversary) or {}).get("grade", "not attacked"), claimed[adversary])),
             ("can name", f"a worker's sample, one of {plain['held']:,}, with probability {100 * bound:.3g} % at most"),
         )
         about = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": extra}
         cards.append(claimed_card(adversary, claimed[adversary], scenario, **about))
     return tuple(cards)
+
+
+def _in_words(grade: str, epsilon: float | None) -> str:
+    """Return a grade, in the words of the verdict where an epsilon promises something, but too little."""
+    return PROMISE_TOO_WEAK if grade == NOTHING_PROMISED and epsilon is not None else grade
 
 
 _COLOURS: Final = {
@@ -98,9 +103,10 @@ def draw_attack(result: AttackResult, folder: Path | None = None) -> Figure:
     figure = new_figure(13.0, 0.6 + sum(heights), title)
     # Room between the adversaries, so that nobody takes their samples for one row.
     figure.set_layout_engine("constrained", wspace=0.09, w_pad=0.12, hspace=0.04)
-    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
+    grid = figure.add_gridspec(len(heights), 4, height_ratios=heights)
     for place, group in enumerate(shown):
-        _draw_samples(figure.add_subplot(grid[place // 2, place % 2]), result, group, shape)
+        left = 1 if place % 2 == 0 and group is shown[-1] else place % 2 * 2  # in the middle where it is alone
+        _draw_samples(figure.add_subplot(grid[place // 2, left : left + 2]), result, group, shape)
     _draw_rates(figure.add_subplot(grid[-1, :]), result, groups)
     if folder is not None:
         save_png_and_svg(figure, folder / "attack")
@@ -114,7 +120,8 @@ def _draw_samples(axis: Axes, result: AttackResult, group: Group, image_shape: I
     axis.set_title(_HEADS.get(group.attacker, group.attacker), fontsize=10, fontweight="bold")
     sums = "class sums, " if best.attack in _OF_SUMS and result.scenario.workers.sends == "moments" else ""
     above = "samples in the clearest slots" if best.attack in _OF_SUMS else "what workers hold"
-    text = f"{above}, {sums}{best.attack} · ε {epsilon_text(result.claimed[best.adversary])}: {group.grade}"
+    epsilon = result.claimed[best.adversary]
+    text = f"{above}, {sums}{best.attack} · ε {epsilon_text(epsilon)}: {_in_words(group.grade, epsilon)}"
     axis.set_xlabel(text, fontsize=8.5, color=colour, fontweight="bold")
     axis.set(xticks=[], yticks=[])
     if image_shape is not None:
@@ -140,7 +147,8 @@ def _draw_rates(axis: Axes, result: AttackResult, groups: list[Group]) -> None:
             if rate < 1.0:
                 axis.plot([rate] * 2, [place - 0.05, place + 0.45], color="black", linewidth=1.5, linestyle=style)
     axis.set(xlim=(0.0, 1.0), ylim=(len(groups) - 0.5, -0.5), yticks=[])
-    axis.set_xlabel("success; line: guessing; dots: what epsilon allows", fontsize=8.5)
+    dots = any(line.get_linestyle() == ":" for line in axis.lines)
+    axis.set_xlabel("success; line: guessing" + "; dots: what epsilon allows" * dots, fontsize=8.5)
 
 
 def _strip(samples: Iterable[Singles], places: int, shape: Shape) -> Singles:

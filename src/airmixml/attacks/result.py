@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, GRADES, Measured, beyond_chance, grade_of, guessing_bound
 from airmixml.attacks.target import Outcome
-from airmixml.messages import NONE, NOTHING_PROMISED, against, epsilon_text, plural
+from airmixml.messages import NONE, NOTHING_PROMISED, PROMISE_TOO_WEAK, against, epsilon_text, plural
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario
 
@@ -169,7 +169,7 @@ class AttackResult:
         adversary = self.scenario.privacy.adversary
         worker, who = self.claimed.get(adversary), against(adversary)
         if worker is None:
-            return f"NOTHING PROMISED {who}"
+            return f"{NOTHING_PROMISED.upper()} {who}"
         row = self.per_row(adversary)
         text = f"{who}: epsilon {epsilon_text(worker)}"
         by = f" by {self.claimed_by[adversary]}" if self.claimed_by.get(adversary) else ""
@@ -177,7 +177,7 @@ class AttackResult:
         if self.broken:
             return f"PROMISE BROKEN {text}"
         if self.naming_bound(adversary) >= EXPOSED:
-            return f"PROMISE TOO WEAK {text}"
+            return f"{PROMISE_TOO_WEAK.upper()} {text}"
         return f"PROMISED {text}, {'which no attack broke' if self.limited else 'untested'}"
 
     @property
@@ -190,8 +190,10 @@ class AttackResult:
             hints = dict.fromkeys(_the(group.adversary) for group in self.groups if group.certain)
             found.insert(0, f"only hints found, by {_joined(hints)}" if hints else "nothing found")
         own = _the(self.scenario.privacy.adversary)
-        if others := [each for each in whom.get(NOTHING_PROMISED, ()) if each != own]:
-            found.append(f"no useful promise against {_joined(others)}")
+        for words, claims in ((PROMISE_TOO_WEAK, True), (NOTHING_PROMISED, False)):
+            some = {_the(who) for who in worst if (self.claimed[who] is not None) == claims} - {own}
+            if others := [each for each in whom.get(NOTHING_PROMISED, ()) if each in some]:
+                found.append(f"{words} against {_joined(others)}")
         sentences = [self._promise, "; ".join(found)]
         if certain := [group for group in self.groups if group.certain]:
             most = max(certain, key=lambda each: (_LEVELS.index(each.figure.level), each.figure.share))

@@ -11,7 +11,7 @@ import numpy as np
 from airmixml.audit.settings import AUDITED
 from airmixml.messages import NONE, epsilon_text, sentence, simulated
 from airmixml.output.cards import claimed_card
-from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
+from airmixml.output.figures import BLUE, GREEN, RED, finish_axis, new_figure, save_figure
 from airmixml.output.page import Card, Cards, Page
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airmixml.audit.claims_and_bounds import Audit, AuditResult
 
-_COUNTED: Final = 10  # fewer false alarms may lie anywhere: what they suggest is no evidence
+_LARGEST_SHOWN: Final = 600.0  # epsilon; e to the minus that is still a number
 
 
 def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
@@ -98,35 +98,47 @@ def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
     audits = result.audits
     title = "\n".join(textwrap.wrap(f"{result.scenario.title}: {result.verdict}", 60 * max(len(audits), 2)))
     style: dict[str, Any] = {"weight": "bold", "color": RED if result.caught else "0.15", "x": 0.01, "ha": "left"}
-    figure = new_figure(5.4 * max(len(audits), 2), 4.8 + 0.2 * title.count("\n"), title, size=10, **style)
+    figure = new_figure(5.4 * max(len(audits), 2), 5.2 + 0.2 * title.count("\n"), title, size=10, **style)
     for axis, audit in zip(figure.subplots(1, len(audits), squeeze=False)[0], audits, strict=True):
         _rates(axis, audit)
     return save_figure(figure, path)
 
 
 def _rates(axis: Axes, audit: Audit) -> None:
-    """Draw hits against false alarms, and shade what the sharpest claim forbids."""
+    """Draw upper limits of error rates; they enter what the sharpest claim forbids where a bound exceeds it."""
+    from scipy.special import ndtr, ndtri
+
+    from airmixml.audit.claims_and_bounds import binomial_upper
+    from airmixml.privacy.gaussian import gaussian_mu
+
     scores_in, scores_out = np.sort(audit.trials.scores_in), np.sort(audit.trials.scores_out)
-    thresholds = np.unique(np.concatenate([scores_in, scores_out]))[::-1]  # from the strictest on
-    thresholds = thresholds[:: max(1, len(thresholds) // 4000)]
-    hits, alarms = (1.0 - np.searchsorted(each, thresholds) / len(each) for each in (scores_in, scores_out))
-    least = 0.5 / max(len(scores_out), 1)
-    grid, sharpest = np.geomspace(least, 1.0, 400), audit.sharpest
-    if sharpest is not None and sharpest.epsilon is not None:
+    thresholds = np.quantile(np.concatenate([scores_in, scores_out]), np.linspace(0.0, 1.0, 1000), method="nearest")
+    missed, below = (np.searchsorted(each, thresholds, side="right") for each in (scores_in, scores_out))
+    failure, sharpest = audit.failure / (4 if audit.trials.normal else 2), audit.sharpest
+    claimed = None if sharpest is None else sharpest.epsilon
+    shown = claimed if claimed is not None and claimed < _LARGEST_SHOWN else 0.0
+    least = min(0.5 / max(len(scores_out), 1), 0.1 * np.exp(-shown))
+    grid = np.geomspace(least, 1.0, 2000)
+    if sharpest is not None and claimed is not None:
         # TPR <= e^epsilon FPR + delta, and the same of the two other rates.
-        rising = np.exp(np.minimum(sharpest.epsilon + np.log(grid), 0.0)) + audit.delta
-        falling = 1.0 - np.maximum(1.0 - audit.delta - grid, 0.0) * np.exp(-min(sharpest.epsilon, 700.0))
-        allowed = np.minimum(np.minimum(rising, falling), 1.0)
-        label = f"forbidden by ε = {epsilon_text(sharpest.epsilon)} ({sharpest.accountant})"
-        axis.fill_between(grid, allowed, 1.6, color=BLUE, alpha=0.18, label=label, linewidth=0)
-        axis.plot(grid, allowed, color=BLUE, linewidth=1)
-    colour, counted = RED if audit.caught else GREEN, alarms * len(scores_out) >= _COUNTED
-    axis.plot(alarms[counted], np.maximum(hits[counted], least), color=colour, linewidth=2, label="the attack")
-    axis.plot(grid, grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
-    axis.set(xscale="log", yscale="log", xlim=(least, 1.3), ylim=(least, 1.6))
+        steep = 1.0 - audit.delta - np.exp(np.minimum(claimed + np.log(grid), 0.0))
+        flat = (1.0 - audit.delta - grid) * np.exp(-min(claimed, 700.0))
+        label = f"forbidden by ε = {epsilon_text(claimed)} ({sharpest.accountant})"
+        forbidden = np.maximum(np.maximum(steep, flat), least)
+        axis.fill_between(grid, least, forbidden, color=BLUE, alpha=0.18, label=label, linewidth=0)
+        axis.plot(grid, forbidden, color=BLUE, linewidth=1)
+    style: dict[str, Any] = {"color": RED if audit.caught else GREEN, "linewidth": 2}
+    misses = binomial_upper(missed, len(scores_in), failure)
+    alarms = binomial_upper(len(scores_out) - below, len(scores_out), failure)
+    axis.plot(alarms, misses, label="errors of the attack at most, counted", **style)
+    for bound in audit.bounds:
+        if bound.method == "normal scores" and bound.epsilon is not None and 0.0 < bound.epsilon < np.inf:
+            normal = ndtr(-ndtri(grid) - gaussian_mu(bound.epsilon, audit.delta))
+            axis.plot(grid, normal, linestyle="--", label="errors of the attack at most, if normal", **style)
+    axis.plot(grid, 1.0 - grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
+    axis.set(xscale="log", yscale="log", xlim=(least, 1.3), ylim=(least, 1.3))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)
-    axis.set_ylabel("hits (canary present)", fontsize=9)
+    axis.set_ylabel("misses (canary present)", fontsize=9)
     lower = f"ε ≥ {epsilon_text(audit.best.epsilon)} found in {len(scores_in) + len(scores_out):,} trials"
-    axis.set_title(f"{AUDITED[audit.adversary].title}\n{lower}; δ = {audit.delta:g}, {audit.adjacency}", fontsize=9.5)
-    axis.grid(alpha=0.25)
-    axis.legend(fontsize=8, loc="lower right")
+    title = f"{AUDITED[audit.adversary].title}\n{lower}; δ = {audit.delta:g}, {audit.adjacency}"
+    finish_axis(axis, title, size=9.5, legend=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -348,14 +349,18 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         lines.setdefault(name, {}).setdefault(each.design.rounds, each)
     for name, by_rounds in lines.items():
         some = [by_rounds[rounds] for rounds in sorted(by_rounds)]
-        axis.plot([each.uplink_symbols for each in some], [100.0 * each.accuracy for each in some], ".-", label=name)
-        for each in some[1:]:
-            place = (each.uplink_symbols, 100.0 * each.accuracy)
-            beside: dict[str, Any] = {"xytext": (-7, 3), "textcoords": "offset points", "ha": "right"}
-            axis.annotate(f"R = {each.design.rounds}", place, fontsize=7, **beside)
+        percent = [100.0 * each.accuracy for each in some]
+        axis.plot([each.uplink_symbols for each in some], percent, ".-", label=name)
+        steps = [0.0, *(after - before for before, after in pairwise(percent)), 0.0]
+        for each, height, before, after in zip(some, percent, steps, steps[1:], strict=False):
+            above, left = before >= after, (before + after > 0.0) == (before >= after)  # where the line is not
+            beside: dict[str, Any] = {"ha": "right" if left else "left", "va": "bottom" if above else "top"}
+            beside |= {"xytext": (-7 if left else 7, 3 if above else -3), "textcoords": "offset points"}
+            axis.annotate(f"R = {each.design.rounds}", (each.uplink_symbols, height), fontsize=7, **beside)
     marks = (rehearsal.own, "this scenario", "o", 9), (rehearsal.best, "recommended", "*", 16)
     for each, name, marker, size in marks:
         axis.plot(each.uplink_symbols, 100.0 * each.accuracy, label=name, marker=marker, markersize=size, **_MARK)
     axis.set(xscale="log", xlabel="uplink symbols", ylabel=f"accuracy on {rehearsal.basis} (%)")
-    finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8, loc="lower right")
+    finish_axis(axis, "One slot of moments, or R rounds after it", size=12)
+    figure.legend(loc="outside right center", fontsize=8)
     return save_figure(figure, path)

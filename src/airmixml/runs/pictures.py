@@ -106,7 +106,9 @@ def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
 
 def _name_slots(axes: NDArray[np.object_], examples: MixtureBlock) -> None:
     for slot, axis in enumerate(axes):
-        axis.set_title(f"slot {slot + 1}: top share {100 * examples.ratios[slot].max():.2g} %", fontsize=9)
+        ratios = examples.ratios[slot]
+        shares = "equal shares" if np.ptp(ratios) < 1e-6 * ratios.max() else f"top share {100 * ratios.max():.2g} %"
+        axis.set_title(f"slot {slot + 1}: {shares}", fontsize=9)
 
 
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
@@ -149,6 +151,8 @@ def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any])
     if rounds:
         axis.plot(0, percent[0], "^", color=GREEN, label=f"before the rounds {percent[0]:.1f} %")
         axis.plot(steps[-1], percent[-1], "o", color=ORANGE, label=f"final {percent[-1]:.1f} %")
+        low, high = axis.get_ylim()
+        axis.set_ylim(low - 0.15 * (high - low), high)  # room for the legend
     elif not history.scores:
         best, final = 100 * history.best_accuracy, 100 * history.final_accuracy
         axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")

@@ -108,7 +108,8 @@ def write_tolerances(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
 
 
 _CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE, BLACK)
-_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
+_CLASS_STYLES: Final = ((0, (2, 1)), (0, (0.5, 0.5)), (0, (5, 1.5, 1, 1.5)), (0, (3, 3)))
+_CLASS_WIDTHS: Final = (4.5, 3.2, 2.0, 1.1)  # so that those of equal sizes do not hide each other
 _PANELS_PER_ROW: Final = 4
 _BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
 
@@ -120,9 +121,10 @@ def tolerances_figure(plain: Plain, scenario: Scenario) -> Figure | None:
         return None
     seeds = plural(len(plain["seeds"]), "seed")
     title = f"{scenario.title}: {plain['metric']} against the size of each impairment, alone ({seeds}; simulation)"
+    title += f"\na size is tolerated where its bar reaches the line of {points(plain['drop'])} less"
     columns = min(_PANELS_PER_ROW, len(panels))
     lines = -(-len(panels) // columns)
-    figure = new_figure(max(10.8, 3.6 * columns), 1.0 + 2.7 * lines, title)
+    figure = new_figure(max(10.8, 3.6 * columns), 1.2 + 2.7 * lines, title)
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     for axis, each in zip(axes, panels, strict=False):
         _draw_panel(axis, plain, each)
@@ -138,28 +140,33 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     ideal, drop = plain["ideal"]["mean"], plain["drop"]
     ladder = next(one for one in IMPAIRMENT_LADDERS if f"air.{one.key}" == each["key"])
     tried = [one for one in each["tried"] if not one["error"]]
-    places, scores = [one["size"] for one in tried], [one["score"] for one in tried]
-    axis.axhline(ideal, color=GREY, linewidth=1, zorder=1, label="ideal air")
-    axis.axhline(ideal - drop, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=f"{points(drop)} less")
-    label, spread = "measured (± standard error of the fall)", [one["standard_error"] for one in tried]
-    error_line(axis, places, scores, spread, color=BLUE, marker="o", zorder=4, label=label)
-    has = {air: found["size"] for air, found in each["delivered"].items() if found["size"] is not None}
-    sizes = [*ladder.sizes, *(size for size in has.values() if math.isfinite(size))]
-    low, high = min(sizes), max(sizes)
-    log = ladder.log and low > 0.0
-    axis.set_xscale("log" if ladder.log else "linear")
-    low, high = (low / 1.5, high * 1.5) if log else (low - 0.04 * (high - low), high + 0.04 * (high - low))
+    places, scores, spread = ([one[key] for one in tried] for key in ("size", "score", "standard_error"))
     # The fall around the tolerated score, rather than all the way down, but for the best of what was tried.
     lowest = min(ideal - (1.0 + _BELOW) * drop, max(scores))
-    bottom, top = max(min([*scores, ideal - 2.0 * drop]), lowest), max([ideal, *scores])
+    ends = [score - error for score, error in zip(scores, spread, strict=True) if score >= lowest]
+    bottom = min(max(min([*scores, ideal - 2.0 * drop]), lowest), *ends)
+    top = max(ideal, *map(sum, zip(scores, spread, strict=True)))
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
-    for number, (air, size) in enumerate(has.items()):
-        colour, style = _CLASS_COLOURS[number % 4], _CLASS_STYLES[number % 4]
-        axis.axvline(size, color=colour, linestyle=style, linewidth=1.6, zorder=2, label=air)
+    axis.axhline(ideal, color=GREY, linewidth=1, zorder=1, label="ideal air")
+    axis.axhline(ideal - drop, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=f"{points(drop)} less")
+    label = "measured (± standard error of the fall)"
+    bars = [error if score > bottom else 0.0 for score, error in zip(scores, spread, strict=True)]
+    error_line(axis, places, scores, bars, color=BLUE, marker="o", zorder=4, label=label)
+    sizes = places[:]
+    looks = zip(_CLASS_COLOURS, _CLASS_STYLES, _CLASS_WIDTHS, strict=True)
+    for (air, found), (colour, style, width) in zip(each["delivered"].items(), looks, strict=True):
+        if found["size"] is not None:
+            axis.axvline(found["size"], color=colour, linestyle=style, linewidth=width, zorder=2, label=air)
+            sizes += [found["size"]] if math.isfinite(found["size"]) and (found["size"] > 0.0 or not ladder.log) else []
+    axis.set_xscale("log" if ladder.log else "linear")
+    low, high = min(sizes), max(sizes)
+    margin = 0.04 * (high - low) or 1.0
+    low, high = (low / 1.5, high * 1.5) if ladder.log else (low - margin, high + margin)
     axis.set_xlim(*((high, low) if ladder.fewer_is_worse else (low, high)))
     axis.set_xlabel(ladder.unit or "number", fontsize=9)
     axis.set_ylabel("%", fontsize=9)
     axis.tick_params(labelsize=8)
+    axis.tick_params(which="minor", labelbottom=False)
     finish_axis(axis, ladder.name, size=10.5)
 
 
