@@ -43,8 +43,8 @@ Plain = dict[str, Any]
 def write_study(stem: Path, page: Page, plain: dict[str, Any], figure: Figure | None, **texts: str) -> list[Path]:
     """Write the page as Markdown, its JSON, other ``texts`` by suffix, and the picture where there is one."""
     pictures = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
-    texts["md"] = page.to_markdown() + (f"\n![{page.title}]({pictures[0].name})\n" if figure else "")
-    texts["json"] = json.dumps(plain, indent=1, allow_nan=False) + "\n"
+    markdown = page.to_markdown() + (f"\n![{page.title}]({pictures[0].name})\n" if figure else "")
+    texts = {"md": markdown, "json": json.dumps(plain, indent=1, allow_nan=False) + "\n", **texts}
     contents = {stem.with_name(f"{stem.name}.{suffix}"): text.encode("utf-8") for suffix, text in texts.items()}
     contents |= {path: figure_bytes(figure, path.suffix[1:]) for path in pictures} if figure else {}
     with writing_to(stem.parent):
