@@ -145,6 +145,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 def check_writable(path: Path, folder: Path) -> None:
     """Raise what writing the file, or first what lies between it and a ``folder``, would raise."""
     from tempfile import TemporaryFile  # here: small devices write without it
+
     TemporaryFile(dir=folder, prefix=f".{path.name}.", suffix=_UNFINISHED).close()
 
 

@@ -162,8 +162,7 @@ def read_rows(
 
 def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels: bool, keep: Sequence[str]) -> RowsFile:
     with open_table(path, "give a CSV or NPZ file of rows") as opened:
-        first = next(opened.numbered_rows, None)
-        if first is None:  # before its columns are looked at
+        if (first := next(opened.numbered_rows, None)) is None:  # before its columns are looked at
             raise DataError(f"{path}: {_NO_ROWS}")
         file = replace(opened, numbered_rows=chain([first], opened.numbered_rows))
         columns = _columns(file.names, path, row_format, {label_column, *keep})
