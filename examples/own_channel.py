@@ -33,6 +33,7 @@ base, shapes = Scenario.preset("private-iris"), (1.0, 2.0, 4.0, 16.0)
 base = replace(base, air=Air(truncation_db=-20.0))
 reports = [simulate(replace(base, radio=replace(base.radio, fading=Nakagami(m)))).report for m in shapes]
 energies = [report.energy_joules for report in reports]
+print(", ".join(f"m = {m:g}: {energy:.3g} J" for m, energy in zip(shapes, energies, strict=True)))
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axis.semilogx(shapes, energies, "o-", color="#3b6ea8")
 axis.set(xlabel="m", ylabel="energy of all workers (J)", ylim=(0, None))

@@ -34,6 +34,7 @@ paths = [replace(base.radio, path_loss=TwoSlopes(metres)) for metres in breakpoi
 reports = [simulate(replace(base, radio=radio)).report for radio in paths]
 energies = [report.energy_joules for report in reports]
 epsilons = [report.privacy.epsilon for report in reports]
+print(", ".join(f"{metres:g} m: {energy:.3g} J" for metres, energy in zip(breakpoints, energies, strict=True)))
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axis.plot(breakpoints, energies, "o-", color="#3b6ea8")
 axis.set(xlabel="breakpoint (m)", ylabel="energy of all workers (J)", ylim=(0, None))

@@ -30,6 +30,7 @@ class Share(PowerPolicy):
 base, shares = Scenario.preset("private-iris"), (1.0, 0.5, 0.25, 0.1)
 reports = [simulate(replace(base, mixing=replace(base.mixing, power=Share(share)))).report for share in shares]
 epsilons = [report.privacy.epsilon for report in reports]
+print(", ".join(f"share {share:g}: epsilon {epsilon:.3g}" for share, epsilon in zip(shares, epsilons, strict=True)))
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axis.plot(shares, epsilons, "o-", color="#3b6ea8")
 axis.set(xlabel="share of the allowed power", ylabel="epsilon", ylim=(0, None))

@@ -41,7 +41,8 @@ _OTHERS = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"
 _LINK: Final = "a link, which is not followed here"
 LOCK: Final = ".lock"
 # No user and no other program names a file so: what a killed process leaves behind can be removed safely.
-_TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{8}\.airmix-unfinished", re.DOTALL)
+_UNFINISHED: Final = ".airmix-unfinished"
+_TEMPORARY_NAME: Final = re.compile(rf"\..+\.[0-9a-z_]{{8}}{re.escape(_UNFINISHED)}", re.DOTALL)
 Result = TypeVar("Result")
 Arrays = Mapping[str, NDArray[Any]]
 _ABOUT: Final = "about"
@@ -120,17 +121,32 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file under another name, wait until it is on the disk, and rename it: no reader ever sees part of it."""
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files as ``write_bytes`` does; none gets its name before all are on the disk."""
     # Not the tempfile module: its files are readable by their owner alone, and a folder may be shared.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
+    temporaries = {path: path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}") for path in contents}
     try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, content in contents.items():
+            with temporaries[path].open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in temporaries.items():
+            temporary.replace(path)
     except BaseException:  # Ctrl-C too
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: Path, folder: Path) -> None:
+    """Raise what writing the file, or first what lies between it and a ``folder``, would raise."""
+    from tempfile import TemporaryFile  # here: small devices write without it
+
+    TemporaryFile(dir=folder, prefix=f".{path.name}.", suffix=_UNFINISHED).close()
 
 
 def sync_folder(folder: Path) -> None:
@@ -167,8 +183,9 @@ def writing_to(place: Path | str, *, option: str = "--out") -> Iterator[None]:
         in_the_way = isinstance(problem, FileExistsError | NotADirectoryError)
         named = problem.filename if problem.filename and not is_temporary(Path(problem.filename)) else place
         where = f"{place}: is a file or lies in one and" if in_the_way else f"{named}:"
+        free = "free space or " if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else ""
         raise RunFolderError(
-            f"{where} cannot be written ({reason(problem)}); free space or choose another {option}"
+            f"{where} cannot be written ({reason(problem)}); {free}choose another {option}"
         ) from problem
 
 
@@ -256,9 +273,9 @@ def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolde
     """Return the error for a file that is whole, but does not hold what it should."""
     if isinstance(problem, UnknownObjectError):  # nothing is wrong with the file
         return RunFolderError(f"{path}: {problem}")
+    again = "the same command again" if delete == "it" else "the command again that made it"
     return RunFolderError(
-        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give the same "
-        "command again"
+        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give {again}"
     )
 
 

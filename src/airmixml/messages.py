@@ -226,12 +226,14 @@ def did_you_mean(word: str, options: Sequence[str], after: str = "") -> str:
 
     Letters in capitals count as the small ones; ``after`` stands behind the question where there is one.
     """
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher, get_close_matches
 
     # Only the beginnings of some: a broken file may hold very long or very many names, and the comparison is quadratic.
     by_beginning = {option[:_LONGEST_SHOWN].lower(): option for option in reversed(options[:_MOST_COMPARED])}
-    near = get_close_matches(word.lower()[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=_LEAST_ALIKE)
-    return f"; did you mean {by_beginning[near[0]]}?{after}" if near else ""
+    word = word.lower()[:_LONGEST_SHOWN]
+    near = get_close_matches(word, list(by_beginning), n=2, cutoff=_LEAST_ALIKE)
+    stands_out = len({SequenceMatcher(None, each, word).ratio() for each in near}) == len(near) > 0
+    return f"; did you mean {by_beginning[near[0]]}?{after}" if stands_out else ""
 
 
 def reason(problem: BaseException) -> str:
@@ -248,7 +250,7 @@ def in_plain_words(problem: BaseException) -> str:
         return f"{one_line(shown_name(str(problem.args[0] if problem.args else '')))} is missing"
     if isinstance(problem, RecursionError):
         return "it is nested too deeply"
-    if isinstance(problem, TypeError | AttributeError | IndexError | OverflowError):
+    if isinstance(problem, TypeError | AttributeError | IndexError | OverflowError) or "format code" in str(problem):
         return "its parts are not of the kinds that they should be"
     return one_line(str(problem)) or "it is empty"
 

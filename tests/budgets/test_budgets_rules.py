@@ -116,7 +116,7 @@ def test_the_fullest_is_the_one_with_the_largest_epsilon() -> None:
 
 @pytest.mark.parametrize("values", [{"squared_mu": -1.0}, {"epsilon": math.nan}, {"delta": math.inf}])
 def test_losses_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
-    with pytest.raises(PrivacyError, match="of a loss: must be finite"):
+    with pytest.raises(PrivacyError, match="of a loss: must be finite, at least 0"):
         Loss.of(**values)
 
 

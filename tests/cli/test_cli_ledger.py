@@ -49,7 +49,7 @@ def test_by_hand_from_beginning_to_end(airmix: Airmix, tmp_path: Path) -> None:
         (("spend", "b.sqlite", "--about", "x", "--mu", "1", "--delta", "0.1"), "--delta: goes with --epsilon"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "9"), "nothing was sent; at most epsilon = "),
         (("spend", "b.sqlite", "--about", "x", "--mu", "-1"), "--mu = -1.0: must be a number of at least 0"),
-        (("spend", "b.sqlite", "--about", "x", "--epsilon", "nan"), "must be finite, at least 0"),
+        (("spend", "b.sqlite", "--about", "x", "--epsilon", "nan"), "--epsilon = nan of a loss: must be finite, at"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "ada"), "must be a number from 0 to 4"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--worker", "5"), "from 0 to 4"),
         (("spend", "b.sqlite", "--about", "x", "--mu", "0.1", "--adversary", "release"), "adversary server"),

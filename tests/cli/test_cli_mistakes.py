@@ -6,8 +6,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
+NUMBERS = ("account", "--workers", "100", "--slots", "5", "--epsilon", "1")
 IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=20", "--set", "learner.epochs=1")
 
 
@@ -31,6 +34,36 @@ def test_names_that_do_not_exist(refused: Refused) -> None:
 def test_an_option_that_is_gone_says_what_takes_its_place(refused: Refused) -> None:
     assert "No such option: --vary (use airmix sweep --grid" in refused("compare", "--vary", "x")
     assert "use --set learner.rounds=N; see airmix deploy up --help" in refused("deploy", "up", "--rounds", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((*IRIS, "--threads", "-2"), "--threads = -2: must be a whole number of at least 0"),
+        ((*IRIS, "--block-slots=-1"), "--block-slots = -1: must be"),
+        ((*IRIS, "--device", "gpu"), "--device = 'gpu': must be cpu or cuda"),
+        (("audit", "--preset", "paper-iris", "--trials", "0"), "--trials = 0: must be at least 100"),
+        (("audit", "--preset", "paper-iris", "--confidence", "2"), "--confidence = 2: must be at least 0.5"),
+        ((*NUMBERS, "--scheduled", "200"), "--scheduled = 200: must be at least 1 and at most the 100 workers"),
+        ((*NUMBERS, "--scheduled", "9", "--accountant", "foo"), "--accountant = 'foo': must be one of"),
+        ((*IRIS, "--set", "=5"), "--set =5: must be key=value"),
+        ((*IRIS, "--set", "privacy.epsilon=1e400"), "privacy.epsilon = '1e400': must be a number above 0"),
+        ((*IRIS, "--out", ""), "--out = '': must not be empty"),
+        ((*IRIS, "--out", "/"), "/: cannot be a run folder; choose another --out"),
+        ((*IRIS, "--out", "a.partial"), "choose an --out that does not end in .partial"),
+        ((*NUMBERS, "--scheduled", "9", "--picture", "/proc/x.png"), "error: /proc/x.png: cannot be written"),
+        (("plan", "--preset", "private-iris", "--write", "/proc/x.toml"), "error: /proc/x.toml: cannot be written"),
+        (("ledger", "create", "/proc/l", "--epsilon", "1", "--delta", "1e-5"), "use another folder"),
+        (("deploy", "up", "--workers", "0"), "--workers = 0: must be from 1"),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_typed(refused: Refused, arguments: tuple[str, ...], said: str) -> None:
+    assert said in refused(*arguments)
+
+
+def test_a_scenario_that_extends_a_file(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "base.toml"\n')
+    assert "mine.toml: extends = 'base.toml': must name a preset, not a file" in refused("run", "mine.toml")
 
 
 def test_no_seeds_at_all(refused: Refused) -> None:

@@ -45,7 +45,9 @@ def test_out_folders_that_cannot_be(refused_inside: Refused, out: str) -> None:
 
 
 def test_an_out_folder_that_cannot_be_written(refused_inside: Refused) -> None:
-    assert "cannot be written" in refused_inside(*IRIS, "--out", "/proc/airmix/run")
+    line = refused_inside(*IRIS, "--out", "/proc/airmix/run")
+    assert "cannot be written" in line
+    assert "free space" not in line
 
 
 def test_a_convolution_without_images(refused_inside: Refused) -> None:

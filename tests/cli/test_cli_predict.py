@@ -112,6 +112,7 @@ def test_an_npz_file(pets: Path, airmix: Airmix, tmp_path: Path) -> None:
         (HEADER, ["20,a,inf,cat"], (), "row 2, column 'weight': 'inf' is not a finite number"),
         (HEADER, ["20,a,1.5"], (), "row 2: has 3 values, but the header names 4 columns"),
         (HEADER, [], (), "has no rows; give one row per prediction"),
+        ("height", [], (), "has no rows; give one row per prediction"),
         ("height:weight", ["1:2"], (), "row 1 lacks the column 'weight' and 1 more"),
         ("height,weight,height", ["1,2,3"], (), "columns 1 and 3 are both called 'height'"),
         ("height,weight", ["1,2"], ("--score",), "names no column 'kind'; --score must name"),
@@ -130,6 +131,13 @@ def test_mistakes_in_the_file(
     said: str,
 ) -> None:
     assert said in refused("predict", pets, rows(*lines, header=header), *options)
+
+
+def test_a_folder_that_lacks_its_scenario(pets: Path, rows: Callable[..., Path], refused: Callable[..., str]) -> None:
+    broken = shutil.copytree(pets, rows(*ROWS).parent / "broken")
+    (broken / "scenario.toml").unlink()
+    line = refused("predict", "broken", "rows.csv")
+    assert "(scenario.toml is missing); delete the folder broken and give the command again that made it" in line
 
 
 def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from airmixml.cli import terminal
+from airmixml.messages import ScenarioError
 
 
 def test_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +25,7 @@ def test_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[-1] == "airmix: training: 0 of 0 after 125 s"
 
 
-@pytest.mark.parametrize(("seconds", "lines"), [("0", 0), ("60", 1), ("nonsense", 3)])
+@pytest.mark.parametrize(("seconds", "lines"), [("0", 0), ("60", 1), ("", 3)])
 def test_another_time_between_lines(seconds: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(terminal, "print_error_line", said.append)
@@ -35,3 +36,10 @@ def test_another_time_between_lines(seconds: str, lines: int, monkeypatch: pytes
         now += 1.0
         report("training", 1, 2)
     assert len(said) == lines
+
+
+@pytest.mark.parametrize("seconds", ["abc", "-1", "nan"])
+def test_a_time_that_is_none_is_refused(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRMIX_PROGRESS_SECONDS", seconds)
+    with pytest.raises(ScenarioError, match=f"^AIRMIX_PROGRESS_SECONDS = '{seconds}': must be a number of seconds"):
+        terminal.occasional_lines()

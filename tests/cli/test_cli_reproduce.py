@@ -175,6 +175,7 @@ def test_a_sentence_of_the_paper_is_in_one_table() -> None:
         ([], ["give what to reproduce", "table1, table2, fig2, fig3, fig4 or all"]),
         (["--quick", "--device", "tpu"], ["--device", "'tpu'"]),  # all is asked for then
         (["tabel1"], ["'tabel1'", "did you mean table1?"]),
+        (["table9"], ["'table9': must be one of table1, table2, fig2, fig3, fig4, all\n"]),
         (["table1", "--dataset", "digits"], ["--dataset", "'digits'", "iris or mnist"]),
         (["fig3", "--dataset", "iris"], ["--dataset", "iris", "fig3"]),
         (["fig2", "--seeds", "0"], ["--seeds", "0: must be at least 1"]),

@@ -76,7 +76,7 @@ def test_a_column_as_the_command_line_gives_it() -> None:
     ("content", "message"),
     [
         ("", "is empty; give a header row"),
-        ("a,b\n", "has a header, 'a' and so on, but no rows"),
+        ("a,b\n", "has a header, 'a' and so on, but no rows; add rows below it"),
         ("1,2\n3,4\n", "row 1 has numbers where the names of columns must be"),
         ("a,a\n1,2\n", "are both called"),
         ("a\n1\n", "must have a header"),
@@ -110,6 +110,23 @@ def test_few_kinds_of_a_number_and_a_word_are_categories(tmp_path: Path) -> None
     path = tmp_path / "cars.csv"
     path.write_text("doors,floor,ok\n2 doors,1st,a\n4 doors,2nd,b\n2 doors,3rd,a\n")
     assert "categories found in the rows of 'doors', 'floor': check them" in first_scenario(path).notes
+
+
+@pytest.mark.parametrize(
+    ("texts", "noted"),
+    [
+        ([*map(str, range(7)), "inf", *map(str, range(300))], "row 9 holds 'inf'; mend it first"),
+        ([*(f"{n}.5" for n in range(60)), "12O"], "row 62 holds '12O'; mend it first"),
+        (["2", "nan", "inf"], "row 4 holds 'inf'; mend it first"),
+        ([*(["0"] * 90), "a", "b"], "categories found in the rows of 'b': check them"),
+    ],
+)
+def test_one_odd_text_among_numbers_is_named_by_its_row(tmp_path: Path, texts: list[str], noted: str) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("a,b,ok\n" + "".join(f"{n % 9},{text},{'xy'[n % 2]}\n" for n, text in enumerate(texts)))
+    first = first_scenario(path)
+    assert any(noted in each for each in first.notes), first.notes
+    assert "holds '" not in first.text
 
 
 def test_names_that_are_numbers_are_noted_without_saying_them(tmp_path: Path) -> None:

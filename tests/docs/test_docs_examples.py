@@ -68,7 +68,9 @@ def test_a_quick_example(name: str, run: Run) -> None:
 
 
 def test_objects_of_ones_own(run: Run) -> None:
-    epsilons = run("own_power_policy")[0]["epsilons"]
+    names, printed = run("own_power_policy")
+    epsilons = names["epsilons"]
+    assert printed.startswith("share 1: epsilon 5, share 0.5: ")
     assert epsilons[0] == pytest.approx(5.0, rel=1e-6)
     assert np.all(np.diff(epsilons) < 0.0)  # less power reveals less
     assert np.all(np.diff(run("own_channel")[0]["energies"]) < 0.0)  # channels that fade less

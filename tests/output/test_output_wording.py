@@ -27,6 +27,7 @@ NOTHING: Any = None
 def test_only_what_is_near_is_suggested(word: str, question: str) -> None:
     assert did_you_mean(word, NAMES) == question
     assert did_you_mean(word, []) == ""
+    assert did_you_mean("table9", ["table1", "table2"]) == ""  # none stands out
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,7 @@ def test_only_what_is_near_is_suggested(word: str, question: str) -> None:
         (lambda: {}["epoch"], "epoch is missing"),
         (lambda: NOTHING["epoch"], "its parts are not of the kinds that they should be"),
         (lambda: NAMES[99], "its parts are not of the kinds that they should be"),
+        (lambda: f"{'x':f}", "its parts are not of the kinds that they should be"),
         (lambda: json.loads("{"), "not JSON: Expecting property name"),
         (lambda: int("x" * 900), "invalid literal"),
         (lambda: (_ for _ in ()).throw(RecursionError("maximum recursion depth exceeded")), "nested too deeply"),

@@ -38,6 +38,15 @@ def test_numbers_beyond_a_double(copy_of: CopyOf) -> None:
         write_report(folder)
 
 
+def test_a_word_where_a_number_should_be_is_named(copy_of: CopyOf) -> None:
+    folder = copy_of("run")
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    metrics["accuracy"]["final"] = "x"
+    (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"\(final = 'x': must be float\); delete .* command again that made it"):
+        write_report(folder)
+
+
 def test_another_scenario(copy_of: CopyOf) -> None:
     folder = copy_of("run")
     (folder / "scenario.toml").write_text('[workers]\ncount = 0\ndataset = "nosuch.csv"\n', encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 import airmixml
 from airmixml import RunFolderError, Scenario, arrays
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods
-from airmixml.files import locked, write_text, writing_to
+from airmixml.files import locked, write_text, write_together, writing_to
 from airmixml.messages import PrivacyError
 from airmixml.runs import run
 from airmixml.storage import folders
@@ -264,6 +264,16 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(disk_full_after: object, tm
     ):
         write_text(tmp_path / "table.md", "new")
     assert tree(tmp_path) == {"table.md": b"old"}
+
+
+def test_files_that_belong_together_are_all_written_or_none(disk_full_after: object, tmp_path: Path) -> None:
+    contents = {tmp_path / name: b"new" for name in ("sweep.md", "sweep.json", "sweep.png")}
+    write_text(tmp_path / "sweep.md", "old")
+    with disk_full_after(2), pytest.raises(OSError, match="No space left"):  # type: ignore[operator]
+        write_together(contents)
+    assert tree(tmp_path) == {"sweep.md": b"old"}
+    write_together(contents)
+    assert set(tree(tmp_path).values()) == {b"new"}
 
 
 def test_nothing_that_windows_lacks_is_imported() -> None:

@@ -87,7 +87,8 @@ def test_what_is_not_settled_is_refused_where_it_would_be_used() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' must have a line"),
+        ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' is not an input column of numbers"),
+        ("age = [nan, 1]\nweight = [0, 9]", "workers.bounds.'age'[0] = nan: must be a number (finite)"),
         ("age = 3\nweight = [0, 9]", "workers.bounds.'age' = 3: must be a list of 2 values"),
         ("age = [0, 1, 2]\nweight = [0, 9]", "workers.bounds.'age' = [0, 1, 2]: must be a list of 2 values"),
         ("", "workers.bounds = {}: must be a table with a line COLUMN = [lower, upper]"),
@@ -97,7 +98,7 @@ def test_a_file_of_bounds_must_fit_the_columns(tmp_path: Path, bounds: str, mess
     path = tmp_path / "bounds.toml"
     path.write_text(bounds)
     scenario = Scenario.preset("private-table").with_overrides("workers.feature_columns=age,weight")
-    with pytest.raises(ScenarioError, match=f"^{re.escape(message)}"):
+    with pytest.raises(ScenarioError, match=f"^{re.escape(f'{path}: {message}')}"):
         scenario.with_bounds(path)
 
 

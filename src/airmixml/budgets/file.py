@@ -179,7 +179,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     except UnicodeEncodeError as problem:
         raise _in_words(path, problem) from None
     except (sqlite3.Error, OSError) as problem:
-        raise LedgerError(f"{path}: cannot be written ({reason(problem)}); free space or choose another") from None
+        raise LedgerError(f"{path}: cannot be written ({reason(problem)}); free space or use another folder") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -60,8 +60,9 @@ class Loss:
             raise PrivacyError(f"shapes of a loss: {told}; each must be one number, or one for each worker")
         for name, most in (("squared_mu", _LARGEST_SQUARED_MU), ("epsilon", math.inf), ("delta", math.inf)):
             values = getattr(self, name)
-            if not bool(((values >= 0.0) & (values < most)).all()):
-                raise PrivacyError(f"{name} of a loss: must be finite, at least 0 and below {most:g}")
+            if len(wrong := values[~((values >= 0.0) & (values < most))]):
+                below = f" and below {most:g}" if math.isfinite(most) else ""
+                raise PrivacyError(f"{name} = {wrong[0]:g} of a loss: must be finite, at least 0{below}")
 
     @classmethod
     def of(cls, *, squared_mu: ArrayLike = 0.0, epsilon: ArrayLike = 0.0, delta: ArrayLike = 0.0) -> Self:

@@ -102,12 +102,12 @@ def up_command(
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
+    from airmixml.deploy.credentials import check_new
     from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
     from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows, draw_lanes
     from airmixml.storage.folders import METRICS, RUNS_FOLDER
 
-    find_mosquitto()
     _SECONDS.check("--deadline", deadline)
     if chosen.file is None and chosen.preset is None:
         chosen = replace(chosen, preset=PRESET)
@@ -117,6 +117,8 @@ def up_command(
     folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
     if out is None and folder != first:
         print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
+    check_new(folder, workers, 0)
+    find_mosquitto()
     planned, dataset, server = set_up(scenario, folder, data_dir, Parts(workers=workers))
 
     def say(seconds: float, line: str) -> None:

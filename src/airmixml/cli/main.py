@@ -90,6 +90,8 @@ def answer() -> int:
     # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
     usage_error: type[Exception] = BadParameter.__bases__[0]
     try:
+        if "--out=" in sys.argv or ("--out", "") in zip(sys.argv, sys.argv[1:], strict=False):
+            raise AirMixError("--out = '': must not be empty; give a name, or leave it out")
         try:
             os.getcwd()  # libraries look for their parts from it, and end the process where it is not there
         except OSError:
@@ -103,7 +105,7 @@ def answer() -> int:
         said = getattr(problem, "message", "") if instead else getattr(problem, "format_message", problem.__str__)()
         return _fail(f"{said} ({f'use {instead}; ' if instead else ''}see {said_by} --help)")
     except AirMixError as problem:
-        return _fail(str(problem))
+        return _fail(_as_typed(str(problem)))
     except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
         lacks = _lacking(problem)
         if not lacks:
@@ -130,6 +132,13 @@ def _lacking(problem: Exception) -> str:
     if missing in _EXTRAS:
         return f"{command} needs the package {missing}; pip install 'airmixml[{_EXTRAS[missing]}]'"
     return _NO_MEMORY if is_out_of_memory(problem) else ""
+
+
+def _as_typed(message: str) -> str:
+    """Return a message about a parameter by the name of its option, where that was given."""
+    option = f"--{message.partition(' = ')[0].replace('_', '-')}"
+    given = any(word.partition("=")[0] == option for word in sys.argv)
+    return f"{option}{message[len(option) - 2 :]}" if given else message
 
 
 def _warn(message: Warning | str, category: type[Warning], *_where: object, **_how: object) -> None:

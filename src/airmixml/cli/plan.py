@@ -9,7 +9,6 @@ from dataclasses import replace
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Context, Option
@@ -17,12 +16,12 @@ from typer import Context, Option
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import finish_with_report, progress_bars, report_in, report_lines, show
-from airmixml.files import write_text, writing_to
+from airmixml.files import check_writable, write_text, writing_to
 from airmixml.messages import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
-from airmixml.scenario.rules import AUTO, Real, Rule, Whole
+from airmixml.scenario.rules import AUTO, Choice, Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.folders import check_free
 
@@ -35,6 +34,7 @@ _NUMBERS: Final = (
 )
 # The account itself checks those that are not here.
 _RULES: Final[dict[str, Rule]] = {
+    "accountant": Choice(ACCOUNTANTS),
     "workers": Whole(low=1, high=10**9),
     "scheduled": Whole(low=1, high=10**9),
     "slots": Whole(low=1, high=10**12),
@@ -142,7 +142,7 @@ def picture_path(picture: Path | None, name: str) -> Path:
     with writing_to(path, option="--picture"):
         if path.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
-        TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())).close()
+        check_writable(path, next(folder for folder in path.parents if folder.exists()))
     return path
 
 
@@ -287,7 +287,7 @@ def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, fo
         if write.exists():
             raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
         with writing_to(write, option="--write"):  # a search may take minutes
-            TemporaryFile(dir=write.parent).close()
+            check_writable(write, write.parent)
 
 
 def _as_a_run_settles(plan: Plan, given: Scenario, scenario: Scenario, inputs: int) -> Plan:

@@ -52,7 +52,7 @@ def run_command(
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
-    where |= {"ledger": ledger, "checkpoint_seconds": max(0.0, seconds_of("AIRMIX_CHECKPOINT_SECONDS", 5.0))}
+    where |= {"ledger": ledger, "checkpoint_seconds": seconds_of("AIRMIX_CHECKPOINT_SECONDS", 5.0)}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     from airmixml.runs.run_page import run_page
 

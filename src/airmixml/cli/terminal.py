@@ -19,7 +19,7 @@ from rich.text import Text
 from typer import Exit
 
 from airmixml.cli.main import STARTED, raise_when_interrupted
-from airmixml.messages import duration, in_plain_words
+from airmixml.messages import ScenarioError, duration, in_plain_words, shown
 from airmixml.output.cards import card_rows
 from airmixml.output.page import Cards, Facts, Page, Rows
 from airmixml.output.tables import Table
@@ -93,11 +93,12 @@ def command_seconds() -> float:
 
 
 def seconds_of(variable: str, otherwise: float) -> float:
-    """Return the seconds that an environment variable sets, or others where it sets none."""
-    try:
-        return float(os.environ.get(variable, otherwise))
-    except ValueError:
-        return otherwise
+    """Return the seconds that an environment variable sets, or others where it sets none; refuse what is no number."""
+    text = os.environ.get(variable) or str(otherwise)
+    with suppress(ValueError):
+        if (seconds := float(text)) >= 0.0:
+            return seconds
+    raise ScenarioError(f"{variable} = {shown(text)}: must be a number of seconds of at least 0; correct or unset it")
 
 
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:

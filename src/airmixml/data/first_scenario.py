@@ -22,6 +22,7 @@ from airmixml.scenario.toml import toml_value
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
 _MOST_CATEGORIES: Final = 30
+_ROW: Final = " (row "  # what follows is a value of a row
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
 _OF_A_PERSON: Final = re.compile(
     r"(^|[\W_])(id|uuid|person|patient|user|subject|participant|customer|client|worker|household|member|employee)s?"
@@ -37,6 +38,7 @@ class ColumnSeen:
     name: str
     missing: int = 0
     texts: Counter[str] = field(default_factory=Counter)  # how often each occurs
+    first_rows: dict[str, int] = field(default_factory=dict)  # where each stands first
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -50,6 +52,13 @@ class ColumnSeen:
     def is_number(self, decimal: str) -> bool:
         return bool(self.texts) and finite_numbers([*self.texts], decimal) is not None
 
+    def odd_text(self, decimal: str) -> str:
+        """Return the first text that is no number where nearly all are, or all but infinite ones; else nothing."""
+        odd = [text for text in self.texts if finite_numbers([text], decimal) is None]
+        few = len(self.texts) > _MOST_CATEGORIES and sum(self.texts[text] for text in odd) * 10 < self.texts.total()
+        infinite = all(text.lstrip("+-").casefold() in ("inf", "infinity") for text in odd)
+        return odd[0] if 0 < len(odd) < len(self.texts) and (few or infinite) else ""
+
     def why_left_out(self, decimal: str) -> str:
         """Return why it is no input by default; empty where it is one."""
         number, different = self.is_number(decimal), len(self.texts)
@@ -59,6 +68,8 @@ class ColumnSeen:
             return "has no values"
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
+        if odd := self.odd_text(decimal):
+            return f"holds numbers and one that is none{_ROW}{self.first_rows[odd]} holds {shown(odd)}; mend it first)"
         if different == self.texts.total() >= _ROWS_TO_TELL and (whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:
@@ -74,12 +85,13 @@ def _look_at(path: Path) -> tuple[dict[str, ColumnSeen], str]:
         if finite_numbers(file.names) is not None:
             raise DataError(f"{path}: row 1 has numbers where the names of columns must be; add a header row")
         columns = [ColumnSeen(name) for name in file.names]
-        for _, row in file.rows():
+        for number, row in file.rows():
             for column, text in zip(columns, row, strict=True):
                 column.missing += (gap := is_missing(text))
                 column.texts.update(() if gap else (text.strip(),))
+                column.first_rows.setdefault(text.strip(), number)
     if not columns[0].texts and not columns[0].missing:
-        raise DataError(f"{path}: has a header, {shown(columns[0].name)} and so on, but no rows")
+        raise DataError(f"{path}: has a header, {shown(columns[0].name)} and so on, but no rows; add rows below it")
     read = {mark: sum(column.is_number(mark) for column in columns) for mark in ("point", "comma")}
     return {each.name: each for each in columns}, "comma" if read["comma"] > read["point"] else "point"
 
@@ -170,7 +182,7 @@ def first_scenario(
         f"dataset = {toml_value(str(path))}  # relative to the folder in which you call airmix",
         *(['decimal = "comma"'] if decimal == "comma" else []),
         *([f"worker_column = {toml_value(person)}  # all rows of one are one worker's"] if person else []),
-        *(f"# left out: {toml_value(name)}, which {why}" for name, why in left_out.items()),
+        *(f"# left out: {toml_value(name)}, which {why.partition(_ROW)[0]}" for name, why in left_out.items()),
         single if len(labels) == 1 else f"label_columns = {toml_value(labels)}",
         "feature_columns = [",
         *(f"    {toml_value(name)}," for name in inputs),

@@ -4,7 +4,7 @@ A CSV file has a header row. An NPZ file has the arrays ``inputs`` and ``labels`
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from airmixml.messages import DataError, private, shown
 from airmixml.scenario import Workers
 from airmixml.scenario.tables import OWN_FILES
 
+_NO_ROWS = "has no rows; give one row per prediction"
 _ADVICE = (
     "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "
     "the others in workers.feature_columns"
@@ -51,7 +52,7 @@ def _read_columns(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, li
         key = "label_columns" if len(workers.label_columns) > 1 else "label_column"
         labels = find(key, *(workers.label_columns or [workers.label_column]))
         worker = find("worker_column", workers.worker_column)
-        features = find("feature_columns", *workers.feature_columns)
+        features = find("feature_columns and bounds", *workers.feature_columns)
         features = features or [name for name in file.names if name not in (*labels, *worker)]
         _check_roles(features, [*labels, *worker], file)
         columns = declared_columns(workers, features)
@@ -155,12 +156,15 @@ def read_rows(
     else:
         rows = _read_npz(path, row_format, with_labels)
     if not len(rows.inputs):
-        raise DataError(f"{path}: has no rows; give one row per prediction")
+        raise DataError(f"{path}: {_NO_ROWS}")
     return rows
 
 
 def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels: bool, keep: Sequence[str]) -> RowsFile:
-    with open_table(path, "give a CSV or NPZ file of rows") as file:
+    with open_table(path, "give a CSV or NPZ file of rows") as opened:
+        if (first := next(opened.numbered_rows, None)) is None:  # before its columns are looked at
+            raise DataError(f"{path}: {_NO_ROWS}")
+        file = replace(opened, numbered_rows=chain([first], opened.numbered_rows))
         columns = _columns(file.names, path, row_format, {label_column, *keep})
         labels = [find_column(label_column, file.names, path, "--score")] if with_labels else []
         kept = [find_column(name, file.names, path, "--keep") for name in keep]

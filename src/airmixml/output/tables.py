@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.files import write_text
+from airmixml.files import write_together
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -134,11 +134,10 @@ def _csv(lines: Iterable[Iterable[Any]]) -> str:
 
 
 def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write one file for each suffix and return the files."""
-    paths = [stem.with_name(stem.name + suffix) for suffix in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        write_text(path, text)
-    return paths
+    """Write one file for each suffix, all or none, and return the files."""
+    contents = {stem.with_name(stem.name + suffix): text.encode("utf-8") for suffix, text in texts.items()}
+    write_together(contents)
+    return list(contents)
 
 
 def cell_width(text: str) -> int:

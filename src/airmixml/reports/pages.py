@@ -20,6 +20,7 @@ from airmixml.output.cards import FROM_FILE, asked_for, command_for, flat, shown
 from airmixml.output.figures import BLUE, figure_bytes, finish_axis, new_figure
 from airmixml.output.page import GENERATOR, Cards, Code, Facts, Folded, Page, Part, Picture, Section
 from airmixml.output.tables import Table
+from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import PROTECTION
 from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
@@ -209,6 +210,8 @@ def read_report(folder: Path, work: Path | None = None) -> Page:
         where = problem.filename or folder
         raise RunFolderError(f"{where}: cannot be read ({problem.strerror}); is {SCENARIO} there?") from problem
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
+        if found.kind == "run":
+            load_result(found.path)  # names the key
         raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
 
 

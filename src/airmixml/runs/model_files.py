@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import ImageShape
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.files import ResultStore, from_plain
+from airmixml.files import ResultStore, corrupt_file, from_plain
 from airmixml.messages import AirMixError, RunFolderError
 from airmixml.registries import ENCODERS
 from airmixml.registry import add_given
@@ -166,6 +166,8 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
             raise RunFolderError(
                 f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}"
             )
+    if not (folder / SCENARIO).is_file():
+        raise corrupt_file(folder, KeyError(SCENARIO), f"the folder {folder}")
     scenario = Scenario.load(folder / SCENARIO)
     try:
         saved, arrays = ResultStore(folder).load(_MODEL, lambda *found: found) or ({}, {})

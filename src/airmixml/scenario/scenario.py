@@ -163,7 +163,10 @@ class Scenario:
         bounds = toml.parse_toml(toml.read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
         categories = list(dict(self.workers.categories))
         listed = [name for name in self.workers.feature_columns if name in bounds or name in categories]
-        return replace(self, workers=replace(self.workers, **toml.bounded_columns(bounds, listed, categories)))
+        try:
+            return replace(self, workers=replace(self.workers, **toml.bounded_columns(bounds, listed, categories)))
+        except ScenarioError as problem:
+            raise ScenarioError(f"{path}: {problem}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""

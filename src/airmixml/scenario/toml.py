@@ -35,10 +35,12 @@ def bounded_columns(
     columns = list(feature_columns or [*pairs, *categories])
     numbers = [name for name in columns if name not in categories]
     for name in (*numbers, *pairs):
-        if (name in numbers) != (name in pairs):
+        if name not in numbers:
+            raise ScenarioError(f"workers.bounds: {shown(name)} is not an input column of numbers; remove its line")
+        if name not in pairs:
             raise ScenarioError(
-                f"workers.bounds: {shown(name)} must have a line {shown(name)} = [lower, upper] and be an input column "
-                "of numbers; add the line, with numbers that you know beforehand, or change workers.feature_columns"
+                f"workers.bounds: {shown(name)} must have a line {shown(name)} = [lower, upper]; add the line, with "
+                "numbers that you know beforehand, or change workers.feature_columns"
             )
     lower, upper = zip(*(pairs[name] for name in numbers), strict=True)
     return {"feature_columns": columns, "input_lower": list(lower), "input_upper": list(upper)}
@@ -91,8 +93,8 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
         known = isinstance(problem, tomllib.TOMLDecodeError)
         why = problem if known else "nested too deeply, or a number of too many digits"
         raise ScenarioError(f"{source}: not valid TOML: {why}") from None
-    if not isinstance(tables.get(EXTENDS, ""), str):
-        raise ScenarioError(f"{EXTENDS} = {shown(tables[EXTENDS])}: must name a preset; `airmix presets` lists them")
+    if not isinstance(parent := tables.get(EXTENDS, ""), str) or parent.endswith(".toml"):
+        raise ScenarioError(f"{EXTENDS} = {shown(parent)}: must name a preset, not a file; `airmix presets` lists them")
     return tables
 
 
@@ -146,7 +148,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             )
         name, equals, text = assignment.partition("=")
         name = name.strip()
-        if not equals:
+        if not equals or not name:
             raise ScenarioError(f"--set {shown_name(assignment)}: must be key=value, such as radio.slots=1000")
         if name not in all_keys():
             raise unknown_key(name)
@@ -177,7 +179,8 @@ def _parse_one(rule: object, text: str) -> Any:
 def _toml_or_word(text: str) -> Any:
     try:
         tables = tomllib.loads(f"value = {text}")
-        return tables["value"] if len(tables) == 1 else text
+        too_large = tables["value"] in (math.inf, -math.inf) and "inf" not in text  # 1e400 is shown as it is typed
+        return tables["value"] if len(tables) == 1 and not too_large else text
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         return text
 

@@ -180,7 +180,8 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
     """Lock and enter the partial folder of ``final``; it may hold the beginnings of the same run."""
     final = Path(os.path.abspath(final)) if final.name in ("", "..") else final
     if not final.name or final.name.endswith(PARTIAL):
-        raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
+        other = f"an --out that does not end in {PARTIAL}" if final.name else "another --out"
+        raise RunFolderError(f"{final}: cannot be a run folder; choose {other}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
     check_free(final, force=force)

@@ -17,12 +17,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.files import writing_to
+from airmixml.files import write_together, writing_to
 from airmixml.messages import NONE, plural, sentence
 from airmixml.output.cards import seeds_option
-from airmixml.output.figures import COLOURS, error_line, finish_axis, new_figure, save_png_and_svg
+from airmixml.output.figures import COLOURS, error_line, figure_bytes, finish_axis, new_figure
 from airmixml.output.page import Page
-from airmixml.output.tables import Table, rows_csv, write_all
+from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.grid import Grid, Point
 from airmixml.scenario.toml import finite, value_text
@@ -43,16 +43,16 @@ Plain = dict[str, Any]
 def write_study(stem: Path, page: Page, plain: dict[str, Any], figure: Figure | None, **texts: str) -> list[Path]:
     """Write the page as Markdown, its JSON, other ``texts`` by suffix, and the picture where there is one."""
     pictures = [stem.with_name(f"{stem.name}.{suffix}") for suffix in ("png", "svg")]
-    content = {
-        ".md": page.to_markdown() + (f"\n![{page.title}]({pictures[0].name})\n" if figure else ""),
-        ".json": json.dumps(plain, indent=1, allow_nan=False) + "\n",
-        **{f".{suffix}": text for suffix, text in texts.items()},
-    }
+    markdown = page.to_markdown() + (f"\n![{page.title}]({pictures[0].name})\n" if figure else "")
+    texts = {"md": markdown, "json": json.dumps(plain, indent=1, allow_nan=False) + "\n", **texts}
+    contents = {stem.with_name(f"{stem.name}.{suffix}"): text.encode("utf-8") for suffix, text in texts.items()}
+    contents |= {path: figure_bytes(figure, path.suffix[1:]) for path in pictures} if figure else {}
     with writing_to(stem.parent):
+        write_together(contents)
         if figure is None:
             for path in pictures:  # of an earlier command, which they no longer fit
                 path.unlink(missing_ok=True)
-        return write_all(stem, content) + (save_png_and_svg(figure, stem) if figure else [])
+    return list(contents)
 
 
 @dataclass(frozen=True, kw_only=True)
