@@ -75,7 +75,7 @@ class Swept:
     seeds: list[int]  #: seeds of each cell
     rows: tuple[SweptRow, ...]  #: one per cell and seed, seed after seed within a cell
     metrics: tuple[str, ...]  #: names of those that the tables show; the first that is a number is drawn
-    given: tuple[str, ...]  #: options that the command needs besides to make it again
+    given: tuple[str, ...] = ()  #: options that the command needs besides to make it again
     notes: tuple[str, ...]  #: what a reader must know
     kept: int  #: rows that were there already
     out: Path  #: folder with everything
