@@ -105,7 +105,7 @@ def test_an_npz_file(pets: Path, airmix: Airmix, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "lines", "options", "said"),
     [
-        ("height,id", ["1,2"], (), "row 1 lacks the column 'weight': must have the 2 input columns that the model"),
+        ("height,id", ["1,2"], (), "row 1 lacks the column 'weight': must have the 2 input columns of the run"),
         ("id", ["1"], (), "row 1 lacks the column 'weight' and 1 more"),
         (HEADER, ["20,a,heavy,cat"], (), "row 2, column 'weight': 'heavy' is not a finite number"),
         (HEADER, ["20,a,,cat"], (), "row 2, column 'weight': the value is missing ('')"),

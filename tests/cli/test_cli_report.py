@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import html
+import itertools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from airmixml.files import is_temporary
 from airmixml.output.page import Page
+from airmixml.scenario import Scenario
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
@@ -56,6 +60,110 @@ def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], 
     assert "airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2" in text
     assert airmix("report", "here", "--out", "elsewhere.html").stdout == "report: elsewhere.html\n"
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
+
+
+def made_again(folder: Path) -> list[str]:
+    """Return the words of the command that the report prints."""
+    text = (folder / "report.html").read_text(encoding="utf-8").partition(">Make it again</h2>")[2]
+    first, *words = shlex.split(html.unescape(text.partition("<code>")[2].partition("</code>")[0]))
+    assert first == "airmix"
+    return words
+
+
+def options_of(words: Sequence[str]) -> set[tuple[str, str]]:
+    """Return pairs of an option and its value; of a flag the value is empty, and a seed is a key of the scenario."""
+    pairs, command = set[tuple[str, str]](), [*words, "--"]
+    for word, after in itertools.pairwise(command):
+        if word.startswith("--"):
+            name, _, value = word.partition("=")
+            value = value or ("" if after.startswith("--") else after)
+            pairs.add(("--set", f"seed={value}") if name == "--seed" else (name, value))
+    return pairs
+
+
+IRIS = ("--preset", "private-iris")
+TABLE = ("--rows", "500", "--input-dim", "5", "--label-dim", "3", "--max-air-seconds", "1.5")
+AUDITED = ("--trials", "500", "--confidence", "0.9", "--adversary", "server", "--fault", "half-noise")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "also"),
+    [
+        (("audit", *IRIS, *AUDITED, "--seed", "3", "--adjacency", "replace-one", "--jobs", "1"), ()),
+        (("audit", *IRIS, "--trials", "500"), ()),
+        (("attack", *IRIS, "--attacks", "informed-server", "--seed", "2", "--threads", "1"), ()),
+        (("attack", *IRIS), ()),
+        (("compare", *IRIS, "--methods", "airmix,local-dp", "--seeds", "2", "--threads", "1"), ()),
+        (("run", *IRIS, "--private", "--public-test", "--threads", "1"), ()),
+        (("run", *IRIS, "--seeds", "2", "--seed", "4"), ()),
+        (("plan", *TABLE, "--no-picture"), (("--preset", "private-table"),)),
+        (("plan", *IRIS, "--set", "privacy.epsilon=2", "--accuracy", "0.9", "--input-mean", "0.4", "--no-picture"), ()),
+        (("tolerances", *IRIS, "--only", "absent", "--quick", "--jobs", "1"), (("--drop", "1"), ("--seeds", "1"))),
+        (
+            ("sweep", *IRIS, "--grid", "privacy.epsilon=1,10", "--command", "audit", "--trials", "400", "--jobs", "1"),
+            (),
+        ),
+        (
+            (
+                *("sweep", *IRIS, "--grid", "privacy.epsilon=1,10", "--jobs", "1", "--command", "attack"),
+                *("--attacks", "informed-server", "--metric", "claimed.server", "--metric", "grade"),
+            ),
+            (),
+        ),
+        (("reproduce", "table1", "--dataset", "iris", "--quick", "--as-printed", "--seeds", "2", "--jobs", "1"), ()),
+    ],
+)
+def test_make_it_again_has_every_option_that_changes_the_result(
+    airmix: Airmix, tmp_path: Path, words: tuple[str, ...], also: tuple[tuple[str, str], ...]
+) -> None:
+    places = {"--jobs", "--threads", "--no-picture"}
+    wanted = {pair for pair in options_of(words) if pair[0] not in places} | set(also)
+    done = airmix(*words, "--out", "here")
+    assert done.returncode in (0, 1), done.stderr
+    again = made_again(tmp_path / "here")
+    assert again[0] == words[0]
+    assert options_of(again) - {("--trials", "10000")} == wanted
+    (tmp_path / "here" / "report.html").unlink()
+    assert airmix("report", "here").returncode == 0
+    assert made_again(tmp_path / "here") == again
+    texts = [path for path in (tmp_path / "here").iterdir() if path.suffix in (".json", ".toml", ".md", ".html")]
+    assert not any(str(tmp_path) in path.read_text(encoding="utf-8") for path in texts)
+
+
+@pytest.mark.long
+def test_a_plan_of_a_table_by_its_shape_is_made_again_by_its_report(airmix: Airmix, tmp_path: Path) -> None:
+    first = airmix("plan", *TABLE, "--set", "privacy.epsilon=3", "--out", "here", "--no-picture")
+    assert "breast-cancer" not in "".join(path.read_text() for path in (tmp_path / "here").iterdir())
+    assert Scenario.load(tmp_path / "here" / "scenario.toml").workers.dataset == "TABLE.csv"
+    again = airmix(*made_again(tmp_path / "here"), "--out", "there", "--no-picture")
+    assert again.stdout.replace("there", "here") == first.stdout
+    (tmp_path / "mine.toml").write_text('name = "mine"\nextends = "private-table"\n[workers]\ndataset = "absent.csv"\n')
+    assert airmix("plan", "mine.toml", *TABLE, "--out", "file", "--no-picture").returncode == 0
+    assert made_again(tmp_path / "file") == ["plan", "scenario.toml", *TABLE]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "file", "lacks"),
+    [
+        (("attack", *IRIS, "--attacks", "informed-server"), "metrics.json", ("attacks",)),
+        (("plan", *TABLE, "--no-picture"), "metrics.json", ("given",)),
+        (("tolerances", *IRIS, "--only", "absent", "--quick", "--jobs", "1"), "tolerances.json", ("quick",)),
+        (("sweep", *IRIS, "--grid", "privacy.epsilon=1,10", "--jobs", "1"), "sweep.json", ("given",)),
+        (("reproduce", "fig2", "--jobs", "1"), "report.json", ("dataset", "as_printed")),
+    ],
+)
+def test_a_folder_without_what_is_recorded_now_is_still_read(
+    airmix: Airmix, tmp_path: Path, words: tuple[str, ...], file: str, lacks: tuple[str, ...]
+) -> None:
+    assert airmix(*words, "--out", "here").returncode == 0
+    plain = json.loads((tmp_path / "here" / file).read_text())
+    assert all(plain.pop(key, None) is not key for key in lacks)
+    (tmp_path / "here" / file).write_text(json.dumps(plain))
+    done = airmix("report", "here")
+    assert done.returncode == 0, done.stderr
+    assert made_again(tmp_path / "here")[0] == words[0]
 
 
 def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Path) -> None:

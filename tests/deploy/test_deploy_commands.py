@@ -224,6 +224,15 @@ def test_a_server_says_that_its_machine_holds_the_keys_of_workers(
     assert served(airmix, alone) == []
 
 
+def test_init_prints_the_worker_that_starts_from_its_own_folder_alone(airmix: Airmix, tmp_path: Path) -> None:
+    settings = ("--set", "privacy.epsilon=20", "--set", "privacy.most_absent=0.25")
+    *_, line = airmix(*INIT, *settings, "--workers", "8").stdout.splitlines()
+    assert line == f"  airmix worker --folder {Path('here/devices/worker-0')} --id worker-0 --data FILE"
+    (tmp_path / "here" / "devices" / "worker-0").rename(tmp_path / "moved")
+    words = line.replace(str(Path("here/devices/worker-0")), "moved").split()[1:]
+    assert "FILE: must be a file of rows" in airmix(*words).stderr
+
+
 def test_init_never_replaces_a_folder(airmix: Airmix, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     done = airmix(*INIT, "--workers", "16")
@@ -255,6 +264,13 @@ def test_a_worker_refuses_in_one_line(
     done = airmix(command, *(word for pair in given.items() for word in pair))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert named in done.stderr
+
+
+def test_a_worker_says_how_many_columns_it_needs(airmix: Airmix, deployment: Path, tmp_path: Path) -> None:
+    (tmp_path / "row.csv").write_text("a,b,c,label\n1,2,3,0\n")
+    said = airmix("worker", "--folder", deployment, "--id", "worker-1", "--data", "row.csv").stderr
+    assert "row.csv: has 3 columns of inputs: must have 64, besides that of the label" in said
+    assert "model" not in said
 
 
 def test_a_worker_tells_no_value_of_its_rows(airmix: Airmix, deployment: Path, tmp_path: Path) -> None:

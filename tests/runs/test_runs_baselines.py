@@ -70,6 +70,21 @@ def test_without_privacy_is_the_same_learner_without_noise(tmp_path: Path) -> No
     assert found.how.startswith("lda in closed form, no noise, the same encoded rows (100)")
 
 
+def test_what_stands_beside_says_that_its_rows_have_a_noisy_centre(tmp_path: Path) -> None:
+    """With a centre of the declared bounds nothing depends on epsilon; with one from the air the encoded rows do."""
+    reached = {}
+    for centre in ("public", "refined"):
+        for epsilon in (1, 3):
+            scenario = Scenario.preset("private-table")
+            scenario = scenario.with_overrides(f"workers.centre={centre}", f"privacy.epsilon={epsilon}")
+            found = run(scenario, out=tmp_path / f"{centre}{epsilon}", pictures=False).baselines
+            assert found is not None
+            assert found.how.endswith("received with noise") == (centre == "refined")
+            reached[centre, epsilon] = found.without_privacy
+    assert reached["public", 1] == reached["public", 3]
+    assert reached["refined", 1] != reached["refined", 3]
+
+
 def test_a_network_stands_beside_a_linear_model_and_says_so(tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=50", "learner.epochs=1")
     found = run(scenario, out=tmp_path / "run", pictures=False).baselines

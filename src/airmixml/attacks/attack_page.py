@@ -46,7 +46,7 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         notices=(sentence(simulated(plain["seed"])),),
         cards=(Cards(title=scenario.title, cards=_cards(plain, scenario)),),
         tables=(summary, *lines, Folded(summary="All figures", parts=(figures,))),
-        command=("attack",),
+        command=("attack", *(("--attacks", ",".join(plain["attacks"])) if "attacks" in plain else ())),
     )
 
 

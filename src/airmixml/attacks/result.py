@@ -88,6 +88,7 @@ class AttackResult:
     claimed_per_row: dict[str, float | None] = field(default_factory=dict)
     copies: int = 1  # the most workers that hold the same row
     claimed_by: dict[str, str] = field(default_factory=dict)  # accountants of ``claimed``
+    asked: tuple[str, ...] = ()  # names of the attacks, where they are not those that are run by default
     seconds: float = 0.0
     device: str = "cpu"
     run_dir: Path = Path()
@@ -268,6 +269,7 @@ class AttackResult:
             "copies": self.copies,
             "naming_bound": {name: self.naming_bound(name) for name in self.claimed},
             "held": self.held,
+            **({"attacks": list(self.asked)} if self.asked else {}),
             "left_out": self.left_out,
             "details": self.details,
             "measured": self.measured,

@@ -99,7 +99,8 @@ def attack(
     name = f"attack-{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}"
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force, again=again) as folder:
         found = run_attacks(scenario, parts, folder=folder.work / "parts", context=context)
-        result = replace(found, seconds=time.perf_counter() - started, run_dir=folder.final)
+        asked = () if tuple(parts) == choose_parts(None, scenario) else tuple(parts)
+        result = replace(found, asked=asked, seconds=time.perf_counter() - started, run_dir=folder.final)
         plain = result.to_dict()
         write_text(folder.work / "attack.md", attack_page(plain, scenario).to_markdown())
         if pictures:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.audit.settings import AUDITED
+from airmixml.audit.settings import AUDITED, CHOICES, AuditSettings
 from airmixml.messages import NONE, epsilon_text, sentence, simulated
 from airmixml.output.cards import claimed_card
 from airmixml.output.figures import BLUE, GREEN, RED, finish_axis, new_figure, save_figure
@@ -61,8 +62,22 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         results=tuple((check["of"].removeprefix("the "), check["told"]) for check in plain["noise_checks"]),
         cards=(Cards(title=scenario.title, cards=tuple(_card(each, scenario) for each in audits)),),
         tables=(_overview(plain), *dict.fromkeys(lines)),
-        command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
+        command=("audit", "--trials", str(count), *_options(plain, scenario)),
     )
+
+
+def _options(plain: dict[str, Any], scenario: Scenario) -> Iterator[str]:
+    """Yield the options that differ from their defaults, as the result tells them."""
+    usual, audited = AuditSettings(), {each["adversary"] for each in plain["audits"]}
+    named = next((name for name, whom in CHOICES.items() if set(whom) == audited), None)
+    if named and audited != set(usual.audited(scenario)):
+        yield from ("--adversary", named)
+    if plain["adjacency"] != scenario.privacy.adjacency:
+        yield from ("--adjacency", plain["adjacency"])
+    if plain["audits"][0]["confidence"] != usual.confidence:
+        yield from ("--confidence", str(plain["audits"][0]["confidence"]))
+    if plain["fault"]:
+        yield from ("--fault", plain["fault"])
 
 
 def _overview(plain: dict[str, Any]) -> Table:

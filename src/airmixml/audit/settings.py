@@ -100,6 +100,14 @@ class Everyone(Server):
 AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Server(), Everyone())}
 """As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
 
+CHOICES: Final[dict[str, tuple[str, ...]]] = {  # what ``--adversary`` may be, and whom it names
+    "release": ("release",),
+    "server": ("server",),
+    "both": ("release", "server"),
+    "everyone": ("everyone",),
+    "all": ("release", "server", "everyone"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:

@@ -176,9 +176,11 @@ def init_command(
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
+    from airmixml.deploy.endpoint import find_folder
+
     scenario = chosen.settled(data_dir=data_dir)
     *_, server = set_up(scenario, out, data_dir, replace(parts, workers=parts.workers or scenario.workers.count))
-    kind = "gateway" if server.gateways else "worker"
+    kind, name = "gateway" if server.gateways else "worker", server.names[0]
     behind = f" behind {server.gateways} gateways" if server.gateways else ""
     show(
         as_json,
@@ -186,7 +188,7 @@ def init_command(
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
         *([f"  airmix air {out}"] if server.frames else []),
-        f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
+        f"  airmix {kind} --folder {find_folder(out, name)} --id {name} --data FILE",
     )
 
 

@@ -146,11 +146,13 @@ def picture_path(picture: Path | None, name: str) -> Path:
     return path
 
 
+_OF_A_PLAN: Final = "rows", "input_dim", "label_dim", "input_mean", "input_deviation", "max_air_seconds", "accuracy"
 _TABLE: Final = "private-table"
 _OWN: Final = ("workers.dataset=TABLE.csv", "workers.label_column=CLASS")  # for the user to replace
 
 
 def plan_command(
+    context: Context,
     chosen: options.Chosen,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
@@ -222,7 +224,7 @@ def plan_command(
     overrides = plan.overrides
     if plan.recommended is None and scenario.mixing.power != "dp":
         overrides += ("mixing.power=dp",)
-    plain, places = {**plan.to_dict(), "seconds": seconds}, dict[str, str]()
+    plain, places = {**plan.to_dict(), "given": _words(context, chosen), "seconds": seconds}, dict[str, str]()
     words = ["airmix", "run", *(_on_own_table(chosen, rows) if counted else chosen).words()]
     if plan.feasible:
         plain["run_with"] = shlex.join(with_set(words, overrides))
@@ -241,11 +243,19 @@ def plan_command(
         plain["picture"] = places["picture"] = str(drawn)
     if out is not None:
         with writing_to(out):
-            look = {"picture": not no_picture, "finish": finish_with_report}
+            shown = _with_own_table(scenario) if counted else scenario
+            look = {"picture": not no_picture, "finish": finish_with_report, "shown": shown}
             plain["run_dir"] = str(write_plan(plan, plain, scenario, out, force=force, **look))
         plain, places = {**plain, **report_in(out)}, {**places, **report_in(out)}
     hints = ["run it with:", plain["run_with"], *_about_the_file(words, scenario, rows)] if plan.feasible else []
     show(as_json, plain, plan_page(plain, scenario), *hints, *report_lines(places))
+
+
+def _words(context: Context, chosen: options.Chosen) -> list[str]:
+    """Return the options as a report has them: a preset as it was chosen, but of a file what its folder holds."""
+    of_preset = chosen.words() if chosen.file is None and chosen.bounds is None else []
+    asked = {_flag(name): context.params[name] for name in _OF_A_PLAN}
+    return of_preset + [str(word) for each in asked.items() if each[1] is not None for word in each]
 
 
 def with_set(command: Sequence[str], overrides: Sequence[str]) -> list[str]:

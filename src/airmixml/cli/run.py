@@ -62,15 +62,6 @@ def run_command(
     show_made(as_json, metrics, page, folder, picture="figures/*.png")
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "release": ("release",),
-    "server": ("server",),
-    "both": ("release", "server"),
-    "everyone": ("everyone",),
-    "all": ("release", "server", "everyone"),
-}
-
-
 def attack_command(
     chosen: options.Chosen,
     attacks: Annotated[
@@ -151,15 +142,15 @@ def audit_command(
     scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(threads=threads)
     options.check_force(force, out)
-    if adversary is not None and adversary not in _CHOICES:
-        raise ScenarioError(
-            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
-            f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
-        )
-    from airmixml.audit import AuditSettings
+    from airmixml.audit.settings import CHOICES, AuditSettings
 
+    if adversary is not None and adversary not in CHOICES:
+        raise ScenarioError(
+            f"--adversary = {shown(adversary)}: must be one of {', '.join(CHOICES)}"
+            f"{did_you_mean(adversary, list(CHOICES)) or ';'} an eavesdropper is not audited"
+        )
     settings = AuditSettings(
-        adversaries=_CHOICES[adversary] if adversary else (),
+        adversaries=CHOICES[adversary] if adversary else (),
         adjacency=adjacency or "",
         trials=trials,
         confidence=confidence,

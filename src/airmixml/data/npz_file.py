@@ -26,10 +26,10 @@ _MOST_COLOURS = 4
 
 
 def read_arrays(
-    path: Path, others: tuple[str, ...] = (), key: str = "workers.dataset"
+    path: Path, others: tuple[str, ...], needed: str
 ) -> tuple[NDArray[Any], ImageShape, dict[str, NDArray[Any]]]:
     """Return finite inputs (samples x features), the shape of one where it is an image or a series, other arrays."""
-    with _opened(path, key) as archive:
+    with _opened(path, needed) as archive:
         layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
         inputs = _member(archive, "inputs", path)
         arrays = {name: _member(archive, name, path) for name in others}
@@ -70,8 +70,8 @@ def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[An
 
 
 @contextmanager
-def _opened(path: Path, key: str) -> Iterator[Any]:
-    """Open an NPZ file; whatever goes wrong in it is one line. ``key`` is what the user set to the path."""
+def _opened(path: Path, needed: str) -> Iterator[Any]:
+    """Open an NPZ file; whatever goes wrong in it is one line. ``needed`` says what to give."""
     try:
         with open_regular(path) as stream:
             if not zipfile.is_zipfile(stream):
@@ -82,7 +82,7 @@ def _opened(path: Path, key: str) -> Iterator[Any]:
     except DataError:
         raise
     except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({reason(problem)}); {key} must name an NPZ file") from None
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); {needed}") from None
     except (SyntaxError, TokenError):  # NumPy reads the header of an array as Python
         raise DataError(f"{path}: broken (the header of an array cannot be read); {_HOW_TO_SAVE}") from None
     except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes

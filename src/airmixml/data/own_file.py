@@ -3,6 +3,7 @@
 A CSV file has a header row. An NPZ file has the arrays ``inputs`` and ``labels``.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,9 +43,17 @@ def load_own_file(path: Path, workers: Workers) -> RawData:
     return RawData(name=path.name, **known)
 
 
+def _needed(path: Path) -> str:
+    """Return what to do where the file that a scenario names cannot be read; no folders above, which a sweep keeps."""
+    if path.is_absolute() or path.exists():
+        return "workers.dataset must name a CSV or NPZ file that can be read"
+    here = Path.cwd().name or os.sep
+    return f"the path begins where the command is run, in {here}; run it where the data are, or set workers.dataset"
+
+
 def _read_columns(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, list[str] | None]:
     """Return what a CSV file says of inputs, labels as texts or numbers, and holders; other columns are inputs."""
-    with open_table(path, "workers.dataset must name a CSV file") as file:
+    with open_table(path, _needed(path)) as file:
 
         def find(key: str, *names: str) -> list[str]:
             return [find_column(name, file.names, path, f"workers.{key}") for name in names if name]
@@ -104,7 +113,8 @@ def _outputs(table: CsvTable, name: str, workers: Workers) -> Doubles:
 def _read_arrays(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, NDArray[Any] | None]:
     """Return what an NPZ file says of inputs, labels as texts or numbers (samples x outputs), and holders."""
     task, worker_array = workers.task, workers.worker_column
-    inputs, image_shape, arrays = read_arrays(path, ("labels", worker_array) if worker_array else ("labels",))
+    names = ("labels", worker_array) if worker_array else ("labels",)
+    inputs, image_shape, arrays = read_arrays(path, names, _needed(path))
     labels, holders, samples = arrays["labels"], arrays.get(worker_array), (len(inputs),)
     if labels.shape[:1] != samples or labels.ndim > (1 if task == "classification" else 2):
         several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
@@ -179,17 +189,18 @@ def _columns(header: tuple[str, ...], path: Path, row_format: RowFormat, others:
     missing = [column.name for column in columns if column.name not in header]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        needed = f"must have the {len(columns)} input columns that the model was trained on, in any order"
+        every = shown(", ".join(column.name for column in columns))
+        needed = f"must have the {len(columns)} input columns of the run in any order: {every}"
         raise DataError(f"{path}: row 1 lacks the column {shown(missing[0])}{more}: {needed}")
     columns = columns or [Column(name=name) for name in header if name not in others]
     if not row_format.feature_names and not row_format.columns and len(columns) != row_format.width:
-        ordered = "in the order of the training data, since the model knows no names"
+        ordered = "besides that of the label, in the order of the run's, whose names are not known here"
         raise DataError(f"{path}: has {len(columns)} columns of inputs: must have {row_format.width}, {ordered}")
     return columns
 
 
 def _read_npz(path: Path, row_format: RowFormat, with_labels: bool) -> RowsFile:
-    inputs, _, arrays = read_arrays(path, ("labels",) if with_labels else (), key="the file of rows")
+    inputs, _, arrays = read_arrays(path, ("labels",) if with_labels else (), needed="give a CSV or NPZ file of rows")
     if inputs.shape[1] != row_format.width:
         raise DataError(f"{path}: inputs have {inputs.shape[1]} numbers in a row: must have {row_format.width}")
     if not with_labels:

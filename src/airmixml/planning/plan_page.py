@@ -55,7 +55,7 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
         cards=(Cards(title=scenario.title, cards=(card,)),),
         costs=list(own.items()) if found is None else [],
         tables=tables,
-        command=("plan",),
+        command=("plan", *plain.get("given", ())),
     )
 
 
@@ -65,20 +65,21 @@ def write_plan(
     scenario: Scenario,
     out: Path,
     *,
+    shown: Scenario | None = None,
     picture: bool = True,
     force: bool = False,
     finish: Finish | None = None,
 ) -> Path:
     """Write a plan and what its JSON holds into a new folder, whole or not at all, and return the folder.
 
-    ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs. ``finish``
-    adds files to the complete folder before it gets its name.
+    It holds the scenario that is ``shown`` where one is. ``force`` replaces an earlier folder of airmix; no ``picture``
+    is drawn of a plan without other designs. ``finish`` adds files to the complete folder before it gets its name.
     """
     with claim_folder(out, {"scenario": scenario.to_json(), "plan": True}, force=force) as folder:
         write_text(folder.work / "plan.md", plan_page(plain, scenario).to_markdown())
         if picture and plan.drawable:
             draw_plan(plan, scenario, folder.work / "plan.png")
-        write_result(folder.work, scenario, {**plain, "run_dir": str(folder.final)})
+        write_result(folder.work, shown or scenario, {**plain, "run_dir": str(folder.final)})
         return folder.publish(replace=force, finish=finish)
 
 

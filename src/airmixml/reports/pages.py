@@ -23,6 +23,7 @@ from airmixml.output.tables import Table
 from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import PROTECTION
+from airmixml.scenario.tables import OWN_FILES
 from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
 
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
@@ -234,7 +235,9 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
             sends = f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
             about |= {"workers": sends, "learner": scenario.learner.in_words}
         rows = about | {"privacy target": asked_for(scenario)} | rows
-        command = command_for(name, scenario, *options)
+        command = command if "--preset" in options else command_for(name, scenario, *options)
+        if (own := scenario.workers.dataset).lower().endswith(OWN_FILES) and "--input-dim" not in command:
+            again.append(f"Run it in the folder from which {own} can be read: a relative path begins there.")
         again.append(Folded(summary="The whole scenario", parts=(Code(scenario.to_toml()),)))
     made = {"airmixml": None if protected else plain.get("airmixml"), **plain.get("versions", {})}
     made |= {"device": plain.get("device"), "time": duration(plain["seconds"]) if "seconds" in plain else None}

@@ -78,6 +78,8 @@ def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
         notes = (*table_notes(target, half), *reasons) if printed else ()
         every += [results_table(target, cells), *notes]
     failed = ["Failed:", *failures(plain)] if failures(plain) else []
+    options = [f"--dataset={plain['dataset']}"] if plain.get("dataset") else []
+    options += ["--quick"] * quick + ["--as-printed"] * plain.get("as_printed", False)
     return Page.of_result(
         kind="reproduction",
         title="The paper, run again",
@@ -85,7 +87,7 @@ def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
         notices=(SIMULATED_SEEDS,),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", f"0 to {plain['seeds'] - 1}")),
         tables=(*parts, Folded(summary="Every value", parts=(VERDICTS_IN_WORDS, *failed, *every))),
-        command=("reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *["--quick"] * quick),
+        command=("reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *options),
     )
 
 
@@ -309,6 +311,8 @@ def reproduce(
             "targets": list(request.wanted),
             "seeds": request.seeds,
             "quick": request.quick,
+            "dataset": request.dataset,
+            "as_printed": request.as_printed,
             "device": request.device,
             "airmixml": __version__,
             "cells": [drawn.to_dict() for drawn in ratios] + [result.to_dict() for result in results],

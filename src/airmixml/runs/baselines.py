@@ -40,6 +40,8 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     reached, guessed = right_and_guessed(dataset, predicted)
     gain = reached - guessed
     found = _on_public_rows(learner, dataset) if protected else _on_all_rows(learner, dataset)
+    centred = learned.transmission.scenario.workers.centre_on_air  # and so by epsilon, even where nothing else is
+    noisy = ", about the centre that was received with noise" if centred else ""
     kind = f"{learner.model} in closed form" if own.closed_form else "ridge, a linear model in closed form"
     confusion = np.zeros((0, 0), dtype=np.int64)
     if dataset.task == "classification" and dataset.label_dim <= MOST_CLASSES_LISTED:
@@ -48,7 +50,7 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     return Baselines(
         guess=float(guessed.mean()),
         without_privacy=None if found is None else float(_row_scores(dataset, found[0], truth).mean()),
-        how="" if found is None else f"{kind}, no noise, {found[1]}",
+        how="" if found is None else f"{kind}, no noise, {found[1]}{noisy}",
         gain=float(gain.mean()),
         gain_error=float(gain.std() / np.sqrt(len(gain))),
         classes=dataset.class_names[: len(confusion)],

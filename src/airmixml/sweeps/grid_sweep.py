@@ -280,6 +280,9 @@ def sweep_grid(
             else cut_into_batches(by_seed, kind, device=device, jobs=jobs or useful_jobs(alone))
         )
         result = run(batches, jobs=jobs)
+    given = [word for name in metrics for word in ("--metric", name)]
+    given += [] if attacks is None else ["--attacks", ",".join(attacks)]
+    given += [] if audit is None else ["--trials", str(audit.trials)]
     rows = []
     for (point, cell), seed in product(zip(points, found, strict=True), numbers):
         outcome: Outcome = {"error": cell} if isinstance(cell, str) else result.outcome(command, cell.with_seed(seed))
@@ -293,6 +296,7 @@ def sweep_grid(
         seeds=numbers,
         rows=tuple(rows),
         metrics=tuple(dict.fromkeys(metrics)) or _default_metrics(kind, rows),
+        given=tuple(given),
         notes=(SIMULATION_NOTE, kind.note) if kind.note else (SIMULATION_NOTE,),
         kept=max(0, result.kept_batches + already),
         out=folder,

@@ -75,6 +75,7 @@ class Swept:
     seeds: list[int]  #: seeds of each cell
     rows: tuple[SweptRow, ...]  #: one per cell and seed, seed after seed within a cell
     metrics: tuple[str, ...]  #: names of those that the tables show; the first that is a number is drawn
+    given: tuple[str, ...] = ()  #: options that the command needs besides to make it again
     notes: tuple[str, ...]  #: what a reader must know
     kept: int  #: rows that were there already
     out: Path  #: folder with everything
@@ -125,6 +126,7 @@ class Swept:
             "grid": {key: [_plain_value(value) for value in values] for key, values in self.grid.axes.items()},
             "seeds": self.seeds,
             "metrics": list(self.metrics),
+            "given": list(self.given),
             "cells": [self._cell(self.rows[at : at + size]) for at in range(0, len(self.rows), size)],
             "failures": {why: len(rows) for why, rows in self.failures.items()},
             "notes": list(self.notes),
@@ -178,7 +180,8 @@ def sweep_page(plain: Plain, scenario: Scenario) -> Page:
     cells, grid, seeds = plain["cells"], plain["grid"], plural(len(plain["seeds"]), "seed")
     failed = f"; {plural(sum(plain['failures'].values()), 'run')} failed" if plain["failures"] else ""
     words = [word for key, values in grid.items() for word in ("--grid", f"{key}={','.join(map(value_text, values))}")]
-    command = () if plain["command"] == "run" else ("--command", plain["command"])
+    command = [] if plain["command"] == "run" else ["--command", plain["command"]]
+    command += plain.get("given", ())
     more = f"{plural(len(cells) - _MOST_ROWS, 'more row')} in sweep.csv" if len(cells) > _MOST_ROWS else ""
     return Page.of_result(
         kind="sweep",

@@ -38,7 +38,7 @@ def tolerances_page(plain: Plain, scenario: Scenario) -> Page:
     """Return what a study of tolerances tells."""
     found, compared = plain["tolerances"], _COMPARED[plain["metric"]]
     only = ",".join(each["key"].removeprefix("air.") for each in found)
-    seeds = plural(len(plain["seeds"]), "seed")
+    seeds, options = plural(len(plain["seeds"]), "seed"), ["--quick"] if plain.get("quick") else []
     notes = [
         f"tolerated: {compared} falls by at most {points(plain['drop'])}, mean over {seeds}, compared seed by seed; "
         "more by up to one standard error is chance",
@@ -48,13 +48,14 @@ def tolerances_page(plain: Plain, scenario: Scenario) -> Page:
         notes.append(f"on the base air it is {plain['base']['mean']:.2f} %")
     notes += [f"cannot be run: {each['key']} ({each['why_not']})" for each in found if each["why_not"]]
     hardware = tuple(f"{each['name']}: {each['hardware']}." for each in found)
+    options += ["--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"]))]
     return Page.of_result(
         kind="study of tolerances",
         title=f"How bad each impairment may get, alone: {scenario.title}",
         notices=(sentence(simulated(scenario.seed)),),
         results=((f"{compared} on the ideal air", f"{plain['ideal']['mean']:.2f} %"),),
         tables=(tolerances_table(plain), *map(sentence, notes), Folded(summary="What hardware has", parts=hardware)),
-        command=("tolerances", "--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"]))),
+        command=("tolerances", *options),
     )
 
 

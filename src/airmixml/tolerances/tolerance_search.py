@@ -232,6 +232,7 @@ def find_tolerances(
         "mode": "simulation",
         "metric": trials.metric,
         "drop": drop,
+        "quick": quick,
         "seeds": numbers,
         "ideal": {"mean": statistics.fmean(trials.ideal), "scores": list(trials.ideal)},
         "base": {"mean": statistics.fmean(base), "scores": list(base)},
