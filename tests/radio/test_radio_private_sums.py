@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario, simulate
@@ -142,14 +142,14 @@ def test_parts_of_a_slot_are_softened_as_the_whole() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(2, 300), st.integers(0, 2**32 - 1))
+@example(150, 30784)  # moves more than the share that was already multiplied
 def test_any_vectors_shares_and_order(workers: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((workers, 3)) * 10.0 ** rng.integers(-12, 12, (workers, 1))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) * (1.0 + 1e-15)
     shares = rng.dirichlet(np.full(workers, 10.0 ** rng.uniform(-2, 4)))
     order = rng.permutation(workers)
-    index, weights = torch.from_numpy(order)[None], torch.from_numpy(shares)[None]
-    weights *= rounding_backoff(workers)
+    index, weights = torch.from_numpy(order)[None], rounding_backoff(workers) * torch.from_numpy(shares)[None]
     with_all = mix_samples(torch.from_numpy(vectors), index, weights)
     silent = weights.clone()
     silent[0, rng.integers(workers)] = 0.0
