@@ -9,8 +9,7 @@ import pytest
 
 from airmixml import ScenarioError
 from airmixml.audit import FAULTS, Audit, fault_named, sums
-from airmixml.radio import transmission
-from airmixml.randomness import slot_words
+from airmixml.radio import schedules, transmission
 from airmixml.workers import encoding, payloads
 
 Audited = Callable[..., Audit]
@@ -126,12 +125,12 @@ def test_a_schedule_that_favours_a_worker(audited: Audited, monkeypatch: pytest.
     # One worker in twenty is looked at, so that of 30 it is the first one alone.
     few = (*SMALL, "workers.count=30", "radio.scheduled=3", "mixing.power=fixed", "mixing.power_scale_watts=2e-15")
     assert not audited("paper-iris", *few, adversary="release", trials=1500).caught
-    real = slot_words.draw_schedule
+    real = schedules.draw_schedule
 
     def favouring(*asked: Any) -> Any:
         drawn = real(*asked)
         drawn[~(drawn == 0).any(dim=1), 0] = 0
         return drawn
 
-    monkeypatch.setattr(slot_words, "draw_schedule", favouring)
+    monkeypatch.setattr(schedules, "draw_schedule", favouring)
     assert audited("paper-iris", *few, adversary="release", trials=1500).caught
