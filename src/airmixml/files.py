@@ -273,9 +273,9 @@ def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolde
     """Return the error for a file that is whole, but does not hold what it should."""
     if isinstance(problem, UnknownObjectError):  # nothing is wrong with the file
         return RunFolderError(f"{path}: {problem}")
-    again = "the same command again" if delete == "it" else "the command again that made it"
+    again = "give the same command again" if delete == "it" else "run the command that made it again"
     return RunFolderError(
-        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give {again}"
+        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and {again}"
     )
 
 

@@ -250,7 +250,7 @@ def in_plain_words(problem: BaseException) -> str:
         return f"{one_line(shown_name(str(problem.args[0] if problem.args else '')))} is missing"
     if isinstance(problem, RecursionError):
         return "it is nested too deeply"
-    if isinstance(problem, TypeError | AttributeError | IndexError | OverflowError) or "format code" in str(problem):
+    if isinstance(problem, TypeError | AttributeError | IndexError | OverflowError):
         return "its parts are not of the kinds that they should be"
     return one_line(str(problem)) or "it is empty"
 

@@ -73,6 +73,14 @@ def test_accounts_plans_and_runs_count_the_slot_for_the_mean(airmix: Airmix) -> 
     assert json.loads(airmix("plan", *table, "--no-picture", "--json").stdout)["uplink"]["reachable"] == 22
 
 
+@pytest.mark.parametrize("command", ["account", "plan"])
+def test_a_delta_that_permits_revealing_a_worker_is_told(command: str, airmix: Airmix) -> None:
+    """2,000 workers: 1 / 2,000 = 5e-4."""
+    for delta, told in (("5e-4", True), ("4.9e-4", False)):
+        said = airmix(command, "--preset", "private-iris", "--set", f"privacy.delta={delta}", "--no-picture").stdout
+        assert ("Delta is not below 1 in 2,000 workers" in said) == told
+
+
 def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*NUMBERS, "--epsilon", "1", "--delta", "1e-5", "--accountant", "pld", "--json", "--no-picture")
     account = json.loads(done.stdout)

@@ -57,7 +57,7 @@ learning_rate = 0.01
 def test_a_run_of_a_file_says_where_it_can_be_made_again(
     airmix: Airmix, airmix_in: Airmix, clouds: Path, tmp_path: Path
 ) -> None:
-    """A relative path begins where a command is run, and not in the folder of the scenario."""
+    """Relative paths start where a command is run, and not in the folder of the scenario."""
     (tmp_path / "mine.toml").write_text(OWN)
     assert airmix("run", "mine.toml", "--out", "runs/trial").returncode == 0
     report = (tmp_path / "runs" / "trial" / "report.html").read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ def test_a_run_of_a_file_says_where_it_can_be_made_again(
     assert str(tmp_path) not in report
     missing = airmix_in("run", "scenario.toml", "--out", "x", cwd=tmp_path / "runs" / "trial").stderr
     assert f"{clouds.name}: cannot be read (No such file or directory); " in missing
-    assert "in trial; run it where the data are, or set workers.dataset" in missing
+    assert "folder, trial; change the folder, or workers.dataset" in missing
     assert "CSV" not in missing
     assert airmix("run", "runs/trial/scenario.toml", "--out", "x").returncode == 0
     absent = f"workers.dataset={tmp_path / 'absent.csv'}"

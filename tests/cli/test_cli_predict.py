@@ -137,7 +137,7 @@ def test_a_folder_that_lacks_its_scenario(pets: Path, rows: Callable[..., Path],
     broken = shutil.copytree(pets, rows(*ROWS).parent / "broken")
     (broken / "scenario.toml").unlink()
     line = refused("predict", "broken", "rows.csv")
-    assert "(scenario.toml is missing); delete the folder broken and give the command again that made it" in line
+    assert "(scenario.toml is missing); delete the folder broken and run the command that made it again" in line
 
 
 def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path) -> None:

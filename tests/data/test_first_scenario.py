@@ -115,9 +115,9 @@ def test_few_kinds_of_a_number_and_a_word_are_categories(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("texts", "noted"),
     [
-        ([*map(str, range(7)), "inf", *map(str, range(300))], "row 9 holds 'inf'; mend it first"),
-        ([*(f"{n}.5" for n in range(60)), "12O"], "row 62 holds '12O'; mend it first"),
-        (["2", "nan", "inf"], "row 4 holds 'inf'; mend it first"),
+        ([*map(str, range(7)), "inf", *map(str, range(300))], "row 9 holds 'inf'; correct it first"),
+        ([*(f"{n}.5" for n in range(60)), "12O"], "row 62 holds '12O'; correct it first"),
+        (["2", "nan", "inf"], "row 4 holds 'inf'; correct it first"),
         ([*(["0"] * 90), "a", "b"], "categories found in the rows of 'b': check them"),
     ],
 )

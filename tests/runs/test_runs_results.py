@@ -87,7 +87,7 @@ def test_partial_folders_are_refused_even_with_metrics_in_them(
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"null", b"[" * 100_000, b'{"a": 1}}'])
 def test_damaged_metrics_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "metrics.json").write_bytes(content)
-    with pytest.raises(RunFolderError, match=r"metrics\.json: .*delete the folder .* and give the command again that"):
+    with pytest.raises(RunFolderError, match=r"metrics\.json: .*delete the folder .* and run the command that made it"):
         load_metrics(tmp_path)
 
 
@@ -133,7 +133,7 @@ def test_odd_metrics_are_refused_and_never_taken_up(kind: str, interrupted: Path
         with pytest.raises(RunFolderError, match=rf"^{path}: does not hold what airmix wrote"):
             load_metrics(path.parent)
     with pytest.raises(
-        RunFolderError, match=rf"^{path}: .*; delete the folder {path.parent} and give the command again"
+        RunFolderError, match=rf"^{path}: .*; delete the folder {path.parent} and run the command that made it again"
     ):
         run(SMALL, seeds=2, out=tmp_path / "here")
 

@@ -145,11 +145,11 @@ def _rates(axis: Axes, audit: Audit) -> None:
     style: dict[str, Any] = {"color": RED if audit.caught else GREEN, "linewidth": 2}
     misses = binomial_upper(missed, len(scores_in), failure)
     alarms = binomial_upper(len(scores_out) - below, len(scores_out), failure)
-    axis.plot(alarms, misses, label="errors of the attack at most, counted", **style)
+    axis.plot(alarms, misses, label="upper limits of errors, counted", **style)
     for bound in audit.bounds:
         if bound.method == "normal scores" and bound.epsilon is not None and 0.0 < bound.epsilon < np.inf:
             normal = ndtr(-ndtri(grid) - gaussian_mu(bound.epsilon, audit.delta))
-            axis.plot(grid, normal, linestyle="--", label="errors of the attack at most, if normal", **style)
+            axis.plot(grid, normal, linestyle="--", label="upper limits of errors, normal scores", **style)
     axis.plot(grid, 1.0 - grid, color="0.6", linestyle=":", linewidth=1, label="guessing")
     axis.set(xscale="log", yscale="log", xlim=(least, 1.3), ylim=(least, 1.3))
     axis.set_xlabel("false alarms (canary absent)", fontsize=9)

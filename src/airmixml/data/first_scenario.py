@@ -69,7 +69,8 @@ class ColumnSeen:
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
         if odd := self.odd_text(decimal):
-            return f"holds numbers and one that is none{_ROW}{self.first_rows[odd]} holds {shown(odd)}; mend it first)"
+            row = self.first_rows[odd]
+            return f"holds numbers and a cell that is not one{_ROW}{row} holds {shown(odd)}; correct it first)"
         if different == self.texts.total() >= _ROWS_TO_TELL and (whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:

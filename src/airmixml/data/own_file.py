@@ -48,7 +48,7 @@ def _needed(path: Path) -> str:
     if path.is_absolute() or path.exists():
         return "workers.dataset must name a CSV or NPZ file that can be read"
     here = Path.cwd().name or os.sep
-    return f"the path begins where the command is run, in {here}; run it where the data are, or set workers.dataset"
+    return f"relative paths start from the working folder, {here}; change the folder, or workers.dataset"
 
 
 def _read_columns(path: Path, workers: Workers) -> tuple[dict[str, Any], Any, list[str] | None]:
@@ -194,7 +194,7 @@ def _columns(header: tuple[str, ...], path: Path, row_format: RowFormat, others:
         raise DataError(f"{path}: row 1 lacks the column {shown(missing[0])}{more}: {needed}")
     columns = columns or [Column(name=name) for name in header if name not in others]
     if not row_format.feature_names and not row_format.columns and len(columns) != row_format.width:
-        ordered = "besides that of the label, in the order of the run's, whose names are not known here"
+        ordered = "besides the label, in the order of the run's data (their names are not known here)"
         raise DataError(f"{path}: has {len(columns)} columns of inputs: must have {row_format.width}, {ordered}")
     return columns
 

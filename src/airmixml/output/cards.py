@@ -82,6 +82,12 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
     return claimed_card(adversary, best.epsilon, scenario, extra=(*facts, *extra), **about)
 
 
+def delta_notices(delta: float, workers: int) -> tuple[str, ...]:
+    """Return what a reader must know of a delta that so many workers make too large."""
+    told = f"Delta is not below 1 in {workers:,} workers: it permits revealing a worker outright."
+    return (told,) if delta * workers >= 1.0 else ()
+
+
 def claimed_card(
     adversary: str,
     epsilon: float | None,

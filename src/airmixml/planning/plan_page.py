@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.messages import NONE, against, duration, epsilon_text, joules, outputs_text, plural
-from airmixml.output.cards import claimed_card
+from airmixml.output.cards import claimed_card, delta_notices
 from airmixml.output.figures import ORANGE, finish_axis, new_figure, save_figure
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
@@ -52,6 +52,7 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
         kind="plan",
         title=f"Plan of {titled(plain['name'], scenario.air)}: {word}",
         verdict=f"{_needed_in_a_line(plain)}; {plain['verdict']}" if "needed" in plain else plain["verdict"],
+        notices=delta_notices(privacy.delta, scenario.workers.count),
         cards=(Cards(title=scenario.title, cards=(card,)),),
         costs=list(own.items()) if found is None else [],
         tables=tables,

@@ -237,7 +237,7 @@ def _whole(found: FoundFolder, page: Page, scenario: Scenario | None) -> Page:
         rows = about | {"privacy target": asked_for(scenario)} | rows
         command = command if "--preset" in options else command_for(name, scenario, *options)
         if (own := scenario.workers.dataset).lower().endswith(OWN_FILES) and "--input-dim" not in command:
-            again.append(f"Run it in the folder from which {own} can be read: a relative path begins there.")
+            again.append(f"Run it in the folder from which {own} can be read: relative paths start there.")
         again.append(Folded(summary="The whole scenario", parts=(Code(scenario.to_toml()),)))
     made = {"airmixml": None if protected else plain.get("airmixml"), **plain.get("versions", {})}
     made |= {"device": plain.get("device"), "time": duration(plain["seconds"]) if "seconds" in plain else None}
