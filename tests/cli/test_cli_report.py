@@ -159,7 +159,8 @@ def test_a_folder_without_what_is_recorded_now_is_still_read(
 ) -> None:
     assert airmix(*words, "--out", "here").returncode == 0
     plain = json.loads((tmp_path / "here" / file).read_text())
-    assert all(plain.pop(key, None) is not key for key in lacks)
+    for key in lacks:
+        del plain[key]
     (tmp_path / "here" / file).write_text(json.dumps(plain))
     done = airmix("report", "here")
     assert done.returncode == 0, done.stderr

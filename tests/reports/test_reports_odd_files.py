@@ -43,7 +43,7 @@ def test_a_word_where_a_number_should_be_is_named(copy_of: CopyOf) -> None:
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     metrics["accuracy"]["final"] = "x"
     (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
-    with pytest.raises(RunFolderError, match=r"\(final = 'x': must be float\); delete .* run the command that made it again"):
+    with pytest.raises(RunFolderError, match=r"\(final = 'x': must be float\); .* run the command that made it again"):
         write_report(folder)
 
 
