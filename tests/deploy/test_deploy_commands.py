@@ -269,7 +269,7 @@ def test_a_worker_refuses_in_one_line(
 def test_a_worker_says_how_many_columns_it_needs(airmix: Airmix, deployment: Path, tmp_path: Path) -> None:
     (tmp_path / "row.csv").write_text("a,b,c,label\n1,2,3,0\n")
     said = airmix("worker", "--folder", deployment, "--id", "worker-1", "--data", "row.csv").stderr
-    assert "row.csv: has 3 columns of inputs: must have 64 besides the label" in said
+    assert "row.csv: has 3 columns of inputs: must have 64, besides the label" in said
     assert "model" not in said
 
 
