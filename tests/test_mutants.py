@@ -26,7 +26,7 @@ def unused(value: int) -> int:
 
 
 def endless(value: int) -> int:
-    while value > 0:
+    while value:
         value -= 1
     return value
 '''
@@ -43,7 +43,7 @@ CALL = """
 import sys
 from pathlib import Path
 import mutants
-mutants.PRELOADED, mutants.CPU_SECONDS = "", 2.0
+mutants.PRELOADED, mutants.CPU_SECONDS = "", 1.0
 project = mutants.Project(Path.cwd(), {"room": (["*.py"], ["room"])}, "tiny")
 mutants.main(project, sys.argv[1:])
 """
@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
 
 def judged(project: Path, *options: str) -> dict[str, str]:
     """The verdict on each change, as the tool prints it."""
-    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-c", CALL, *options]
     told = subprocess.run(
         command, cwd=project, env=environment, check=True, capture_output=True, text=True, timeout=600
@@ -75,7 +75,6 @@ def test_mutants_are_noticed_survive_and_are_judged_again(project: Path) -> None
     first = judged(project)
     assert first["min(value, LIMIT) -> max(value, LIMIT)"] == "noticed"
     assert first["4 -> 5"] == "SURVIVED"  # no test passes the limit
-    assert first["value > 0 -> value >= 0"] == "noticed"
     assert first["value -= 1 -> value += 1"] == "noticed"  # hangs
     assert first["value > 3 -> value <= 3"] == "SURVIVED"  # no test calls it
     assert not [change for change in first if "value + 1" in change]  # words of an error
