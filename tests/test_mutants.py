@@ -43,7 +43,7 @@ CALL = """
 import sys
 from pathlib import Path
 import mutants
-mutants.PRELOADED, mutants.CPU_SECONDS = "", 1.0
+mutants.PRELOADED, mutants.TEST_SECONDS = "", 0.5
 project = mutants.Project(Path.cwd(), {"room": (["*.py"], ["room"])}, "tiny")
 mutants.main(project, sys.argv[1:])
 """

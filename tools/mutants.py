@@ -54,7 +54,8 @@ ROOMS = {  # source files and tests of a room
     ),
 }
 QUICK, LONG = "not long and not deploy", "long and not deploy"
-CPU_SECONDS, MEMORY = 30.0, 12 << 30  # of a child, beside ten times what its tests take
+CPU_SECONDS, TEST_SECONDS = 30.0, 5.0  # of a child and of a test, beside ten times what its tests take
+MEMORY = 12 << 30
 
 
 class Loader(SourceFileLoader):
@@ -94,6 +95,10 @@ class FirstFailure:
             chosen = [item for item in items if item.nodeid in self.seconds]
             # Tests of a file stand together where they take alike, so that they share its fixtures.
             items[:] = sorted(chosen, key=lambda item: (round(4 * self.seconds[item.nodeid]), item.path, item.nodeid))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.seconds is not None:  # a test that hangs ends the process
+            signal.setitimer(signal.ITIMER_PROF, TEST_SECONDS + 10.0 * self.seconds[nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -239,6 +244,10 @@ class Project:
     def pytest(self, plugin: Any, tests: list[str], marks: str = QUICK) -> int:
         """Run tests in this process, which must end afterwards."""
         os.chdir(self.root)
+        sys.dont_write_bytecode, sys.pycache_prefix = (
+            False,
+            str(self.folder / "pycache"),
+        )  # children share what they compile
         sys.path.insert(0, str(self.root / "src"))
         settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
         settings.load_profile("mutants")
