@@ -61,7 +61,7 @@ def project(tmp_path: Path) -> Path:
 
 def judged(project: Path, *options: str) -> dict[str, str]:
     """The verdict on each change, as the tool prints it."""
-    environment = {**os.environ, "PYTHONPATH": str(TOOLS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
     command = [sys.executable, "-c", CALL, *options]
     told = subprocess.run(
         command, cwd=project, env=environment, check=True, capture_output=True, text=True, timeout=600

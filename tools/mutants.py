@@ -243,6 +243,7 @@ class Project:
 
     def pytest(self, plugin: Any, tests: list[str], marks: str = QUICK) -> int:
         """Run tests in this process, which must end afterwards."""
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         os.chdir(self.root)
         sys.dont_write_bytecode, sys.pycache_prefix = (
             False,
@@ -252,7 +253,23 @@ class Project:
         settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
         settings.load_profile("mutants")
         options = ["-x"] if isinstance(plugin, FirstFailure) else []
-        return int(pytest.main([*tests, *options, "-q", "--tb=no", "-p", "no:cacheprovider", "-m", marks], [plugin]))
+        return int(
+            pytest.main(
+                [
+                    *tests,
+                    *options,
+                    "-q",
+                    "--tb=no",
+                    "-p",
+                    "no:cacheprovider",
+                    "-p",
+                    "no:unraisableexception",
+                    "-m",
+                    marks,
+                ],
+                [plugin],
+            )
+        )
 
     def measure(self, room: str) -> dict[str, dict[str, Any]]:
         """Return, of each test file of a room, what ``Executed`` notes; measured where a file is new or changed."""
@@ -405,6 +422,7 @@ def main(project: Project, arguments: list[str]) -> None:
     for name in PRELOADED.split():
         with suppress(ImportError):
             importlib.import_module(name)
+    gc.freeze()
     print(table(mutants, project.judge(mutants, long=given.long), Harmless.read(HARMLESS)))
 
 
