@@ -13,7 +13,7 @@ from airmixml import PrivacyError
 from airmixml.budgets import Budget, LedgerFile, Loss, People, Request
 from airmixml.budgets.file import UnsoundError, packed, unpacked
 from airmixml.budgets.ledger import Standing, _down
-from airmixml.budgets.rows import added, finite
+from airmixml.budgets.rows import _who, added, finite
 from airmixml.budgets.rules import add_up, root_up, take_off
 from airmixml.messages import LedgerError
 
@@ -131,3 +131,17 @@ def test_workers_that_are_not_in_a_ledger(tmp_path: Path, who: list[float]) -> N
     with pytest.raises(LedgerError, match="who: "):
         ledger.reserve([Request(about="a run", losses={"server": Loss.of(epsilon=0.1)}, who=np.array(who))], FIVE)
     assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("who", [[1, 7], [-1, 2], [2, 2], [5]])
+def test_entries_about_others_are_damage(who: list[int]) -> None:
+    with pytest.raises(UnsoundError, match="an entry is about workers"):
+        _who({"who": packed(np.array(who, dtype=np.int64))}, 5)  # type: ignore[arg-type]
+
+
+def test_entries_about_some() -> None:
+    for some in ([0, 4], [4, 0, 2], []):
+        found = _who({"who": packed(np.array(some, dtype=np.int64))}, 5)  # type: ignore[arg-type]
+        assert found is not None
+        assert found.tolist() == some
+    assert _who({"who": None}, 5) is None  # type: ignore[arg-type]
