@@ -15,12 +15,13 @@ from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.integer_noise import SumTarget, fitted
 from airmixml.masks.graph import Honest
 from airmixml.masks.rules import is_recoverable
-from airmixml.messages import ScenarioError
+from airmixml.messages import PluginError, ScenarioError
 from airmixml.privacy import Design, Sensitivity, Server, facts, state_privacy
 from airmixml.radio.masking import masking_of, most_recoverable_share
-from airmixml.radio.mixing import check_added_power, check_lowest_power
+from airmixml.radio.mixing import FixedPower, check_added_power, check_lowest_power
 from airmixml.radio.privacy_target import (
     RowPrivacy,
+    asked_received_watts,
     centring_target,
     check_privacy_target,
     row_amplitude,
@@ -281,3 +282,13 @@ def test_how_much_a_row_of_several_moves() -> None:
     one = several.with_overrides("workers.rows_bound=1", "workers.max_rows=8", "privacy.adjacency=remove-one")
     assert row_amplitude(one) == 1.0
     assert row_amplitude(several.with_overrides("air.dac_bits=8")) == 1.0
+
+
+@pytest.mark.parametrize("wrong", [-1.0, math.inf, math.nan, "much", None])
+def test_a_policy_that_returns_no_watts_is_refused(wrong: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = Scenario.preset("paper-iris").with_overrides("mixing.power=fixed", "mixing.power_scale_watts=2e-9")
+    moves = Sensitivity(removal=1.0, replacement=2.0)
+    assert asked_received_watts(fixed, moves, None) == 0.0  # it plans beta, not what is received
+    monkeypatch.setattr(FixedPower, "received_watts", lambda *_: wrong)
+    with pytest.raises(PluginError, match="its received_watts returns"):
+        asked_received_watts(fixed, moves, None)
