@@ -148,7 +148,7 @@ def _amplitudes(scenario: Scenario) -> tuple[float, float]:
 
 
 def by_fading(scenario: Scenario, draws: SeatDraws, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Return what is made of abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it does not change."""
+    """Return what is made of abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is constant."""
     if not renews(scenario):
         return make(draws.magnitude[:, :, None])
     made = make(draw_renewed(scenario, draws) * draws.path_gain[:, :, None])
