@@ -265,4 +265,8 @@ def test_only_numbers_beyond_float32_are_refused_not_their_sum() -> None:
     with pytest.raises(NotFiniteError, match=r"1 of 2 numbers are not finite \(gains\)"):
         check_finite("air", gains=torch.tensor([1.0 + 1.0j, complex(1.0, math.nan)]))
     with pytest.raises(ScenarioError, match="beyond what float32 can hold"):
-        simulate(scenario.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-90"))
+        simulate(
+            scenario.with_overrides(
+                "mixing.power=max", "radio.max_power_dbm=-300", "radio.unit_path_loss_db=-300", "radio.noise_dbm=100"
+            )
+        )
