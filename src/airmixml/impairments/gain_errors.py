@@ -21,7 +21,7 @@ from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, we
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError, UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.impairments.renewal import Echoes, by_fading, draw_responses, echoes_of
+from airmixml.impairments.renewal import Echoes, by_fading, echoes_of, response_amplitudes
 from airmixml.scenario import Scenario
 
 
@@ -61,7 +61,7 @@ class PhaseNoise(Impairment):
         frame = draws.frame
         walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
         walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
-        in_blocks = walk.unflatten(2, (frame.block_count, frame.per_block))
+        in_blocks = torch.unflatten(walk, 2, (frame.block_count, frame.per_block))
         for piece in range(1, frame.per_block):
             in_blocks[..., piece] += in_blocks[..., piece - 1]
         return walk[:, :, : frame.pieces]
@@ -177,7 +177,8 @@ class Doppler(_Additive):
             for times in (frame.seconds[: frame.per_block], frame.seconds[last:])
         ]
         each = max(move.shape[1] for move in moves)
-        normals = draws.complex_normals("doppler", each * frame.block_count).unflatten(2, (frame.block_count, each))
+        normals = draws.complex_normals("doppler", each * frame.block_count)
+        normals = torch.unflatten(normals, 2, (frame.block_count, each))
         scattered = by_fading(self.scenario, draws, lambda magnitude: path / (magnitude * math.sqrt(1.0 + self.direct)))
         normals = normals.mul_(scattered.to(normals.dtype)[..., None])
         kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * frame.times)).to(normals)
@@ -186,7 +187,7 @@ class Doppler(_Additive):
             (slice(0, -1), slice(0, last), moves[0]),
             (slice(-1, None), slice(last, None), moves[1]),
         ):
-            here = gains[:, :, pieces].unflatten(2, (-1, len(move)))
+            here = torch.unflatten(gains[:, :, pieces], 2, (-1, len(move)))
             for direction, weights in enumerate(torch.from_numpy(move).to(normals).T):
                 here.addcmul_(normals[:, :, blocks, direction, None], weights)
         if not self.direct:
@@ -199,7 +200,8 @@ class Doppler(_Additive):
         """Return rho of f."""
         amplitude = math.sqrt(self.direct / (1.0 + self.direct))
         turn = 2.0 * (1.0 + self.direct) * amplitude * fading
-        return amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        filled_up: torch.Tensor = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        return filled_up
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         if fades(self.scenario):
@@ -317,7 +319,7 @@ class EstimationError(_Additive):
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""
         frame, device = draws.frame, draws.workers.device
         error = draws.complex_normals("estimation-error", frame.pilot_count)[:, :, list(frame.pilots)]
-        fading = draw_responses(echoes, draws).abs()[:, :, torch.tensor(frame.clusters, device=device)]
+        fading = response_amplitudes(echoes, draws)[:, :, torch.tensor(frame.clusters, device=device)]
         nmse = torch.full_like(draws.path_gain, self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())

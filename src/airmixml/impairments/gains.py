@@ -12,7 +12,7 @@ from zlib import crc32
 
 import torch
 
-from airmixml.arrays import Doubles, Integers, rows_of, turned_over
+from airmixml.arrays import Doubles, Integers, check_finite, rows_of, turned_over
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
 from airmixml.randomness.slot_words import SlotWords, log_gammas, standard_normals, uniforms
@@ -265,6 +265,7 @@ def draw_with_peaks(
             angles.append(angle.float())
     gains = _joined(torch.mul, factors, draws.frame)
     peaks = gains.real.square().add_(gains.imag.square()).amax(dim=2).double()
+    check_finite("gains", peaks=peaks)
     if angles:
         angle = _joined(torch.add, angles, draws.frame)
         turns = torch.complex(angle.cos().mul_(_SOFTER), angle.sin().mul_(_SOFTER))
@@ -284,7 +285,7 @@ def _joined(join: Callable[..., torch.Tensor], parts: list[torch.Tensor], frame:
             continue
         made, whole = torch.empty_like(part), frame.pieces // frame.per_block
         first = whole * frame.per_block
-        of_pieces, out = (each[:, :, :first].unflatten(2, (whole, -1)) for each in (part, made))
+        of_pieces, out = (torch.unflatten(each[:, :, :first], 2, (whole, -1)) for each in (part, made))
         join(of_pieces, total[:, :, :whole, None], out=out)
         join(part[:, :, first:], total[:, :, whole:], out=made[:, :, first:])
         total = made

@@ -176,7 +176,7 @@ class Products(PoolPayload):
         most, found = rows.shape[1] // pieces.shape[1], []
         tiles, places = self.tiles(tuple(lengths))
         for tile in tiles:
-            weighted = rows_of(left, tile.left).unflatten(2, (-1, most)) * rows_of(of_pieces, tile.piece)
+            weighted = torch.unflatten(rows_of(left, tile.left), 2, (-1, most)) * rows_of(of_pieces, tile.piece)
             columns = right[:, :, None, tile.columns]
             if factors is not None:  # on the side that has few numbers
                 columns = columns * factors[..., None].to(columns)
