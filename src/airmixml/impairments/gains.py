@@ -270,9 +270,10 @@ def draw_with_peaks(
         angle = _joined(torch.add, angles, draws.frame)
         turns = torch.complex(angle.cos().mul_(_SOFTER), angle.sin().mul_(_SOFTER))
         gains = _joined(torch.mul, [gains, turns], draws.frame)
+    if gains.shape[2] not in (1, draws.frame.pieces):
+        gains = draws.by_block(gains)
     if wanted is not None and gains.shape[2] > 1:
-        every = gains if gains.shape[2] == draws.frame.pieces else draws.by_block(gains)
-        gains = columns(every, torch.from_numpy(wanted).to(gains.device))
+        gains = columns(gains, torch.from_numpy(wanted).to(gains.device))
     return gains, peaks
 
 
