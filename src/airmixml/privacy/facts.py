@@ -178,7 +178,9 @@ class Drawn(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class SofterShares(Fact):
-    """A worker may send more softly than planned, or not at all, by what it can send."""
+    """A worker may send more softly than planned, or not at all, by what it can send or by its amplitude."""
+
+    loudest: float = 0.0  # no worker in a seat is received with more than this times the planned power, whoever it is
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from airmixml.impairments.gain_bound import (
     never_exceeded,
 )
 from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.gains import SeatDraws, SeatGains, follows_worker
+from airmixml.impairments.gains import OwnWords, SeatDraws, SeatGains, follows_worker, phases_stay
 from airmixml.impairments.hardware import expansion, removal_factor
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
 from airmixml.messages import PrivacyError
@@ -111,13 +111,16 @@ class _ImpairedAir(IdealAir):
 
         Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A
         peak limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than
-        their samples are; so do amplifiers.
+        their samples are; so do amplifiers. Errors that stay tell a worker by its phase or clock. An amplitude within
+        bounds that always hold tells no more than ``SofterShares``.
         """
         if _antennas_differ(scenario):
             return True
         if scenario.radio.schedule_kind.by_coin:
             return False
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
+        if not scenario.all_send and (phases_stay(scenario) or (scenario.air.staying and not never_exceeded(scenario))):
+            return True
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
     def facts(self, system: System) -> Iterator[Fact]:
@@ -126,7 +129,9 @@ class _ImpairedAir(IdealAir):
             yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
-        if _sends_softly(scenario.air):
+        if scenario.air.staying and not scenario.all_send:
+            yield SofterShares(loudest=system.gain_bound)
+        elif _sends_softly(scenario.air):
             yield SofterShares()
         yield Antennas(
             gain=self._antenna_gain(system),
@@ -170,6 +175,8 @@ class _ImpairedAir(IdealAir):
             path_gain=unfaded,
             source=slot_words(setting.streams, "air", workers.device),
             in_slot=workers.shape[1],
+            # The same in all slots of a run, rounds or not.
+            own=OwnWords.of(scenario, slot_words(replace(setting.streams, kind=0), "air", workers.device)),
         )
         echoes, renewed, several = echoes_of(scenario), renew(scenario, seats), scenario.air.antennas > 1
         antenna_gain = weakest = None

@@ -83,6 +83,8 @@ class SlotTotals:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
             peaks = torch.ones_like(ratios) if brought else draws.gains.peaks
             received_watts = planned_watts * peaks
+            # Another worker in a seat might have an amplitude of its own.
+            peaks = peaks.clamp(min=self._planned.fact(facts.SofterShares).loudest)
             by_share = shares[:, None] ** 2 if by_coin else ratios.square()
             strengths = self._strengths_with(draws, by_share, peaks, strengths, of_rounds=of_rounds)
         seen = [received_watts, draws.power_watts]
