@@ -177,7 +177,8 @@ def test_a_bound_on_all_gains_of_a_run_is_a_union_bound_over_what_is_drawn() -> 
 
 
 def test_a_statement_says_what_it_assumes_of_the_air() -> None:
-    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3")
+    renewed = 'air.renewed_errors=["reciprocity_nmse_db"]'
+    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3", renewed)
     sensitivity = sensitivity_of(scenario, 4, 3)
     planned = planned_design(scenario, sensitivity, received_watts=1e-15)
     assert planned.fact(facts.ImperfectAir).gain_failure == 2e-4  # a fiftieth of delta: the schedule is hidden
@@ -226,6 +227,20 @@ def test_a_hidden_schedule_has_credit_where_it_is_proven() -> None:
     hidden = Release().mechanism(told("air.amplitude_error_db=1"), "replace-one")
     assert hidden.sampling == "without-replacement"
     assert hidden.squared_move == 2.0
+    # A phase or a clock that stays is known again in every slot; an amplitude within bounds is one that sends softly.
+    for error in ("frequency_offset_hz=100", "timing_offset_symbols=0.1", "reciprocity_nmse_db=-20"):
+        key = error.partition("=")[0]
+        assert told(f"air.{error}").says(facts.GainsTell)
+        assert not told(f"air.{error}", f'air.renewed_errors=["{key}"]').says(facts.GainsTell)
+        assert not told(f"air.{error}", *poisson).says(facts.GainsTell)
+        assert not told(f"air.{error}", "workers.count=100", "radio.scheduled=100").says(facts.GainsTell)
+    soft = planned_design(
+        IRIS.with_overrides("air.amplitude_error_db=1"), Sensitivity(removal=3.0, replacement=2.0), received_watts=1e-15
+    )
+    assert Release().mechanism(soft, "replace-one").squared_move == 3.0
+    faded = ("radio.fading=rayleigh", "air.truncation_db=-10", "air.estimation_nmse_db=-10")
+    assert not told(*faded).says(facts.GainsTell)
+    assert told(*faded, "air.amplitude_error_db=1").says(facts.GainsTell)  # a bound that may fail is one on each seat
     assert Release().mechanism(told(pilots), "replace-one").sampling == "none"
 
 

@@ -125,11 +125,13 @@ class _ImpairedAir(IdealAir):
 
     def facts(self, system: System) -> Iterator[Fact]:
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
-        if self.gains_tell_schedule(scenario):
+        tells = self.gains_tell_schedule(scenario)
+        if tells:
             yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
-        if scenario.air.staying and not scenario.all_send:
+        others_may_sit = not (tells or scenario.all_send or scenario.radio.schedule_kind.by_coin)
+        if scenario.air.staying and others_may_sit:
             yield SofterShares(loudest=system.gain_bound)
         elif _sends_softly(scenario.air):
             yield SofterShares()
