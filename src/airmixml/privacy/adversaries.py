@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Self
 from airmixml.arrays import dbm_to_watts
 from airmixml.messages import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import Antennas, ImperfectAir, OwnSchedule, SofterShares, Transmitters, WorkersNoise
+from airmixml.privacy.facts import Antennas, ImperfectAir, OthersInSeats, OwnSchedule, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, require
 
 DRAWN: Final = "the schedule that was drawn"
@@ -244,8 +244,10 @@ class Release(HiddenSchedule):
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
         samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
         hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
-        # Another worker in the seat may be softer, or silent.
-        return max(hidden, design.sensitivity.removal) if design.says(SofterShares) else hidden, known
+        if design.says(OthersInSeats):  # softer, or silent; or turned, so that both vectors may add up
+            both = 4.0 if design.fact(OthersInSeats).turned else 1.0
+            hidden = max(hidden, both * design.sensitivity.removal)
+        return hidden, known
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,10 +177,11 @@ class Drawn(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SofterShares(Fact):
-    """A worker may send more softly than planned, or not at all, by what it can send or by its amplitude."""
+class OthersInSeats(Fact):
+    """Another worker in a seat may be received more softly, or not at all, by what it can send or by its errors."""
 
-    loudest: float = 0.0  # no worker in a seat is received with more than this times the planned power, whoever it is
+    loudest: float = 0.0  # no worker is received with more than this times the planned power in any seat
+    turned: bool = False  # whether it has a phase or a clock of its own, so that both of them move a mixture
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
 from airmixml.messages import PrivacyError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
-from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
+from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, OthersInSeats
 from airmixml.radio.air import Arrival, Channels, IdealAir, prefix_bound
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.impaired_reception import ImpairedArrival
@@ -111,15 +111,15 @@ class _ImpairedAir(IdealAir):
 
         Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A
         peak limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than
-        their samples are; so do amplifiers. Errors that stay tell a worker by its phase or clock. An amplitude within
-        bounds that always hold tells no more than ``SofterShares``.
+        their samples are; so do amplifiers. Errors that stay with a worker have credit within bounds that always
+        hold (``OthersInSeats``): one that may fail is one on the gains of those who did sit in a seat.
         """
         if _antennas_differ(scenario):
             return True
         if scenario.radio.schedule_kind.by_coin:
             return False
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
-        if not scenario.all_send and (phases_stay(scenario) or (scenario.air.staying and not never_exceeded(scenario))):
+        if scenario.air.staying and not scenario.all_send and not never_exceeded(scenario):
             return True
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
@@ -130,11 +130,11 @@ class _ImpairedAir(IdealAir):
             yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
-        others_may_sit = not (tells or scenario.all_send or scenario.radio.schedule_kind.by_coin)
-        if scenario.air.staying and others_may_sit:
-            yield SofterShares(loudest=system.gain_bound)
+        hidden = not (tells or scenario.all_send or scenario.radio.schedule_kind.by_coin)
+        if scenario.air.staying and hidden:
+            yield OthersInSeats(loudest=system.gain_bound, turned=phases_stay(scenario))
         elif _sends_softly(scenario.air):
-            yield SofterShares()
+            yield OthersInSeats()
         yield Antennas(
             gain=self._antenna_gain(system),
             in_rounds=()
