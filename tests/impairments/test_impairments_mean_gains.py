@@ -170,7 +170,7 @@ def test_fewer_rounds_than_planned_have_less_privacy_loss_but_a_larger_mean_gain
 @pytest.mark.long
 @pytest.mark.parametrize(("air", "workers", "seeds"), [("campus", 300, 20), ("low-cost", 1500, 20)])
 def test_rehearsed_rounds_come_close_to_their_target(air: str, workers: int, seeds: int) -> None:
-    """Of 20 runs none is above the target; one in a hundred may be. On ``low-cost`` all errors stay: there is no mean."""
+    """Of 20 runs none is above the target; one in a hundred may be. On ``low-cost`` all errors stay."""
     sized = FEW.on_air(air).with_overrides(f"workers.count={workers}", f"radio.scheduled={workers}")
     found = []
     for seed in range(seeds):
