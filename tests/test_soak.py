@@ -54,7 +54,8 @@ cases = [
     Case(kind=kinds.get(seed, "simulation"), preset="paper-iris", air="ideal", seed=seed, size="small")
     for seed in map(int, sys.argv[2].split(","))
 ]
-records = soak(cases, Path("kept"), patience=float(sys.argv[4]), minutes=float(sys.argv[3]), entry=fake, jobs=2, say=lambda line: None)
+how = {"minutes": float(sys.argv[3]), "patience": float(sys.argv[4]), "jobs": 2, "say": lambda line: None}
+records = soak(cases, Path("kept"), entry=fake, **how)
 print(json.dumps(records))
 """
 
