@@ -150,12 +150,16 @@ def shrunk(preset: str) -> tuple[str, ...]:
     found = {}
     for name, most in SMALL.items():
         value = _value(scenario, name)
-        if isinstance(value, int) and value > most:
+        if value == "auto" or value > most or (name == "workers.train_samples" and value == 0 and _is_large(scenario)):
             found[name] = most
     count = found.get("workers.count", scenario.workers.count)
     if count and scenario.radio.scheduled > count:
         found["radio.scheduled"] = count
     return tuple(f"{name}={value}" for name, value in found.items())
+
+
+def _is_large(scenario: Scenario) -> bool:
+    return bool(DATASETS.load(scenario.workers.dataset).train_samples > SMALL["workers.train_samples"])
 
 
 def own_table(source: random.Random, folder: Path) -> tuple[str, ...]:
@@ -165,8 +169,8 @@ def own_table(source: random.Random, folder: Path) -> tuple[str, ...]:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         values = np.random.default_rng(number)
-        labels = values.integers(classes, size=300)
-        rows = values.normal(labels[:, None], 1.0, (300, columns)).clip(-3, 5).round(3)
+        labels = values.integers(classes, size=600)
+        rows = values.normal(labels[:, None], 1.0, (600, columns)).clip(-3, 5).round(3)
         lines = [",".join(f"x{column}" for column in range(columns)) + ",class"]
         lines += [",".join(map(str, row)) + f",{names[label]}" for row, label in zip(rows, labels, strict=True)]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
