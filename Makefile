@@ -6,6 +6,7 @@
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
+# make soak        three minutes of small random scenarios; MINUTES=60 takes longer, SOAK="--help" lists what else
 # make docs        build the documentation site in build/site, and run its examples; warnings are errors
 # make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
 # make bench-gpu   the same for the rows of a GPU
@@ -16,6 +17,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+MINUTES ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
@@ -25,7 +27,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio python3-soapysdr
 
-.PHONY: demo test test-long test-deploy check lint format coverage docs bench bench-gpu mutants slow-list reproduce-quick browser setup clean
+.PHONY: demo test test-long test-deploy soak check lint format coverage docs bench bench-gpu mutants slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -80,6 +82,9 @@ test-deploy: $(READY)
 	  apt-get install -y -qq --no-install-recommends $(DEBIAN) >$(LOG) 2>&1; } || { echo "make: ***"; \
 	  echo "make: *** COULD NOT INSTALL $(DEBIAN)"; echo "make: *** tests that need them are SKIPPED"; echo "make: ***"; }
 	$(PYTEST) -m deploy tests/deploy
+
+soak: $(RUNS)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --minutes $(MINUTES) --jobs $(JOBS) $(SOAK)
 
 check: lint
 	$(PYTEST) -m "not long and not slow and not deploy"
