@@ -6,15 +6,18 @@
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
+# make soak        three minutes of small random scenarios; MINUTES=60 takes longer, SOAK="--help" lists what else
 # make docs        build the documentation site in build/site, and run its examples; warnings are errors
 # make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
 # make bench-gpu   the same for the rows of a GPU
 # make browser     try to install Chromium, in which the explorer is tested; without it those tests are skipped
+# make mutants     change COUNT lines of the privacy code, drawn by SEED, and see which changes the tests of a room notice
 # make slow-list   time all tests but the long ones, and note which are too slow for make check
 # They need Python 3.11 or newer and nothing else; the second call does no set-up again. JOBS=8 uses eight processes.
 
 PYTHON ?= python3
 JOBS ?= 2
+MINUTES ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
@@ -24,7 +27,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio python3-soapysdr
 
-.PHONY: demo test test-long test-deploy check lint format coverage docs bench bench-gpu slow-list reproduce-quick browser setup clean
+.PHONY: demo test test-long test-deploy soak check lint format coverage docs bench bench-gpu mutants slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -80,6 +83,9 @@ test-deploy: $(READY)
 	  echo "make: *** COULD NOT INSTALL $(DEBIAN)"; echo "make: *** tests that need them are SKIPPED"; echo "make: ***"; }
 	$(PYTEST) -m deploy tests/deploy
 
+soak: $(RUNS)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --minutes $(MINUTES) --jobs $(JOBS) $(SOAK)
+
 check: lint
 	$(PYTEST) -m "not long and not slow and not deploy"
 
@@ -105,6 +111,11 @@ bench-gpu: $(READY)
 browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
 	  || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+
+SEED ?= 1
+COUNT ?= 60
+mutants: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --seed $(SEED) --count $(COUNT)
 
 slow-list: $(READY)
 	$(PYTEST) -m "not long and not deploy" --write-slow

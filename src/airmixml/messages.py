@@ -96,6 +96,10 @@ class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
 
 
+class NotFiniteError(AirMixError):
+    """A stage made a number that is not finite: a fault of this package, or of an object that a user brought."""
+
+
 class UnknownObjectError(ScenarioError, PluginError):
     """A name stands for an object that was given in Python, and this process does not have it."""
 

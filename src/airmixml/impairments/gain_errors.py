@@ -21,7 +21,7 @@ from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, we
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError, UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.impairments.renewal import Echoes, draw_responses, echoes_of, magnitudes
+from airmixml.impairments.renewal import Echoes, echoes_of, magnitudes, response_amplitudes
 from airmixml.scenario import Scenario
 
 
@@ -316,7 +316,7 @@ class EstimationError(_Additive):
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""
         frame, device = draws.frame, draws.workers.device
         error = draws.complex_normals("estimation-error", frame.pilot_count)[:, :, list(frame.pilots)]
-        fading = draw_responses(echoes, draws).abs()[:, :, torch.tensor(frame.clusters, device=device)]
+        fading = response_amplitudes(echoes, draws)[:, :, torch.tensor(frame.clusters, device=device)]
         nmse = torch.full_like(draws.path_gain, self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, check_finite
 from airmixml.impairments.fading import fades
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
@@ -280,6 +280,7 @@ def draw_with_peaks(
         else:
             angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
     peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
+    check_finite("gains", peaks=peaks)
     if wanted is not None:
         places = torch.from_numpy(wanted).to(gains.device)
         gains, angles = (_columns(each, places) if each.shape[2:] > (1,) else each for each in (gains, angles))

@@ -27,6 +27,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of, expected_noise
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
+from airmixml.radio.learnable import check_learnable
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import (
     plan_row_privacy,
@@ -73,7 +74,13 @@ def make_plan(
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     known = KnownInputs((input_dim, label_dim), moments, held_dim, named)
-    plan = _costs(Sizing(aired, known))
+    sizing = Sizing(aired, known)
+    plan = _costs(sizing)
+    try:
+        if plan.feasible:
+            check_learnable(AirSetting.of(aired, *known.dimensions, sizing.distance_metres))
+    except ScenarioError as problem:
+        plan = replace(plan, feasible=False, verdict=str(problem))
     if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner

@@ -109,6 +109,7 @@ def _product(numbers: NDArray[np.uint64], factor: int) -> tuple[NDArray[np.uint6
 
 
 _RADIUS_BITS: Final = 40
+_BELOW_ONE: Final = 1.0 - 2.0**-24  # the largest float32 that is
 _ANGLE_BITS: Final = 64 - _RADIUS_BITS
 _SQUEEZE: Final = 0.0331
 _LARGE_SHAPE: Final = 1e8
@@ -197,8 +198,12 @@ def log_gammas(
 
 
 def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return radius and angle of points whose two coordinates are standard normal; float32."""
-    uniform = _leading_bits(words, _RADIUS_BITS).float().add_(0.5).mul_(2.0**-_RADIUS_BITS)
+    """Return radius and angle of points whose two coordinates are standard normal; float32.
+
+    Float32 rounds the largest 2^15 numbers of 40 bits to 1, whose logarithm is 0: they are kept below, so that no
+    radius is 0.
+    """
+    uniform = _leading_bits(words, _RADIUS_BITS).float().add_(0.5).mul_(2.0**-_RADIUS_BITS).clamp_(max=_BELOW_ONE)
     radius = uniform.log_().mul_(-2.0).sqrt_()
     angle = (words & ((1 << _ANGLE_BITS) - 1)).float().mul_(2.0 * math.pi * 2.0**-_ANGLE_BITS)
     return radius, angle

@@ -25,6 +25,7 @@ from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
+from airmixml.radio.learnable import check_learnable
 from airmixml.radio.privacy_target import is_one_gaussian
 from airmixml.radio.tally import placed_distances
 from airmixml.registry import naming_objects
@@ -213,7 +214,8 @@ class Runner:
         return seeds_together(self.scenario, runs, str(self.whole.final))
 
     def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
-        return load_dataset(
+        """Return the data; refuse what the air does not allow, and a design from which nothing can be learned."""
+        dataset = load_dataset(
             scenario.workers,
             Streams(scenario.seed),
             data_dir=self.context.data_dir,
@@ -222,6 +224,9 @@ class Runner:
             device=self.context.speed.device,
             raw=None if self.spending is None else self.spending.raw,
         )
+        where = dataset.input_dim, dataset.label_dim, placed_distances(scenario)
+        check_learnable(AirSetting.of(scenario, *where))
+        return dataset
 
     def _run_dir(self, folder: RunFolder) -> str:
         return str(self.whole.final if folder is self.whole else self.whole.final / folder.final.name)
@@ -250,9 +255,7 @@ class ProtectedRunner(Runner):
         """
         privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
         claim = partial(self.whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
-        dataset = self._load(scenario, test_rows=self.public_test)
-        # What the air refuses, it refuses before there is an attempt.
-        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
+        dataset = self._load(scenario, test_rows=self.public_test)  # what cannot be run is refused before an attempt
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
