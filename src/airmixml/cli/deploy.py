@@ -97,14 +97,16 @@ def up_command(
     """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
 
     Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
-    is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a picture, and a
-    model that `airmix predict` reads; where it is interrupted, nothing is left.
+    is killed and started again, and an old order is sent to it again, which its ledger refuses. Any process that you
+    kill is started again too. Writes a picture, and a model that `airmix predict` reads; where it is interrupted,
+    nothing is left.
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     from airmixml.deploy.credentials import check_new
     from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.supervision import RESTARTED
     from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows, draw_lanes
     from airmixml.storage.folders import METRICS, RUNS_FOLDER
 
@@ -132,11 +134,12 @@ def up_command(
         killed = trial.run(kill=kill)
         found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
         title = f"{planned.name}: {workers} workers over mutual TLS; {found['promise']}"
-        draw_lanes(trial.times, server.names, found["rounds"], title, folder / _PICTURE)
+        draw_lanes(trial.events, server.names, found["rounds"], title, folder / _PICTURE)
     except KeyboardInterrupt:  # the same command can be given again
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    events = [{"seconds": seconds, "who": who, "what": what} for (who, what), seconds in trial.times.items()]
+    events = [each._asdict() for each in trial.events]
+    ended = {each.who for each in trial.events if each.what == RESTARTED}
     result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
     result |= {"picture": str(folder / _PICTURE), "events": events}
     each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
@@ -151,7 +154,8 @@ def up_command(
         as_json,
         result,
         table,
-        *(f"{killed}: {what}" for who, what in trial.times if who == killed and SENDS not in what),
+        *(f"{each.who}: {each.what}" for each in trial.events if each.who in ended and SENDS not in each.what),
+        *([f"the run ended early: {found['failure']}"] if found["failure"] else []),
         f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
         f"{found['promise']}",
         f"{duration(result['seconds'])}; picture in {result['picture']}; predict, here rows it learned from: "
