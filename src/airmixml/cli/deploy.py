@@ -81,6 +81,25 @@ def set_up(scenario: Scenario, out: Path, data_dir: Path | None, parts: Parts) -
     return planned, dataset, server
 
 
+def _rehearse(planned: Scenario, dataset: "DataSet", folder: Path, server: "Endpoint") -> list[float]:
+    """Say what so few workers can learn, before anything is started; return the accuracies of rehearsals."""
+    from airmixml.data.dataset import known_dataset
+    from airmixml.deploy.endpoint import SERVER_NAME, find_folder, load_contract
+    from airmixml.deploy.expectations import told_beforehand
+    from airmixml.deploy.rehearsal import rehearse, told_of
+    from airmixml.deploy.trial import ROWS
+
+    contract = load_contract(folder / SERVER_NAME)
+    print_error_line(f"airmix: {told_beforehand(contract)}")
+    if not known_dataset(planned.workers.dataset):
+        print_error_line("airmix: not rehearsed: that would tell more of your own rows than epsilon covers")
+        return []
+    found = rehearse(contract, dataset, [find_folder(folder, each) / ROWS for each in server.names])
+    if found:
+        print_error_line(f"airmix: {told_of(found)}")
+    return found
+
+
 @app.command("up")
 @options.with_groups
 def up_command(
@@ -129,6 +148,7 @@ def up_command(
 
     try:
         rows = deal_rows(planned, dataset, folder, server, data_dir)
+        rehearsed = _rehearse(planned, dataset, folder, server)
         more = () if data_dir is None else ("--data-dir", data_dir)
         trial = Trial(folder, say, deadline=deadline, more=more)
         killed = trial.run(kill=kill)
@@ -141,7 +161,7 @@ def up_command(
     events = [each._asdict() for each in trial.events]
     ended = {each.who for each in trial.events if each.what == RESTARTED}
     result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
-    result |= {"picture": str(folder / _PICTURE), "events": events}
+    result |= {"picture": str(folder / _PICTURE), "events": events, "rehearsed": rehearsed}
     each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
     lines = []
     for each in found["rounds"]:
@@ -155,6 +175,7 @@ def up_command(
         result,
         table,
         *(f"{each.who}: {each.what}" for each in trial.events if each.who in ended and SENDS not in each.what),
+        *found["warnings"],
         *([f"the run ended early: {found['failure']}"] if found["failure"] else []),
         f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
         f"{found['promise']}",
@@ -180,16 +201,20 @@ def init_command(
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
-    from airmixml.deploy.endpoint import find_folder
+    from airmixml.deploy.endpoint import SERVER_NAME, find_folder, load_contract
+    from airmixml.deploy.expectations import noise_beside_mean, told_beforehand
 
     scenario = chosen.settled(data_dir=data_dir)
     *_, server = set_up(scenario, out, data_dir, replace(parts, workers=parts.workers or scenario.workers.count))
     kind, name = "gateway" if server.gateways else "worker", server.names[0]
     behind = f" behind {server.gateways} gateways" if server.gateways else ""
+    contract = load_contract(out / SERVER_NAME)
+    told = {"folder": str(out), "workers": server.workers, "gateways": server.gateways, "port": server.port}
     show(
         as_json,
-        {"folder": str(out), "workers": server.workers, "gateways": server.gateways, "port": server.port},
+        {**told, "noise_beside_mean": noise_beside_mean(contract)},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
+        told_beforehand(contract),
         f"  airmix server {out} --with-broker",
         *([f"  airmix air {out}"] if server.frames else []),
         f"  airmix {kind} --folder {find_folder(out, name)} --id {name} --data FILE",
@@ -248,6 +273,7 @@ def server_command(
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
+    from airmixml.deploy.expectations import warnings_of
     from airmixml.deploy.processes import Broker
     from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
@@ -296,6 +322,7 @@ def server_command(
         "promise": contract.promise,
         "accuracy": scores[-1],
         "failure": failure,
+        "warnings": warnings_of(contract, sums),
     }
     save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
     scored = "" if scores[-1] is None else f"; accuracy {100 * scores[-1]:.1f} % on the test rows"
@@ -303,6 +330,7 @@ def server_command(
         as_json,
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in sums),
+        *result["warnings"],
         f"{own / 'model.npz'}: learned from {len(sums)} rounds{scored}",
         f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.expectations import outside
 from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.rounds import Attempt, AttemptOnAir, MaskedAttempt, Sum
 from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
@@ -160,6 +161,8 @@ class Server:
     def done(self, now: Attempt, found: Sum) -> None:
         """Keep the sum of a round, and begin the next."""
         self.sums.append(found)
+        if problem := outside(self.contract, found):
+            self.note(f"WARNING: {problem}")
         self._left.pop(0)
         self._over(now)
         self._next(now.number + 1)
