@@ -113,7 +113,7 @@ def test_noise_beside_the_mean_by_hand() -> None:
         assert isinstance(kind, FrameKind)
         of_one = kind.step * math.sqrt(kind.numbers * (kind.variance + kind.rounding_variance))
         assert noise_beside_mean(contract)[kind.sends] == pytest.approx(of_one / math.sqrt(WORKERS) / kind.norm)
-    assert told_beforehand(contract).startswith("6 workers: beside the longest mean that they can have, ")
+    assert told_beforehand(contract).startswith("6 workers: noise is ")
 
 
 def test_rehearsals_meet_what_the_noise_leaves(tmp_path: Path) -> None:

@@ -26,10 +26,11 @@ def noise_beside_mean(contract: Contract) -> dict[str, float]:
 
 def told_beforehand(contract: Contract) -> str:
     """Return in a line what sums of so many workers can hold, before anything is sent."""
-    shares = [f"{share:.2g} times that of {what}" for what, share in noise_beside_mean(contract).items()]
+    beside = noise_beside_mean(contract).items()
+    shares = [f"{share:.2g} times as long as the longest mean of {what}" for what, share in beside]
     return (
-        f"{len(contract.members)} workers: beside the longest mean that they can have, the length of the noise on it is "
-        f"{' and '.join(shares)}; more workers or a larger privacy.epsilon make it shorter"
+        f"{len(contract.members)} workers: noise is {' and '.join(shares)}; more workers or a larger privacy.epsilon "
+        "make it shorter"
     )
 
 
