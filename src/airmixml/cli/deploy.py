@@ -3,7 +3,7 @@
 import itertools
 import json
 import shutil
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -298,6 +298,12 @@ def server_command(
     status: Annotated[
         bool, Option("--status", help="Serve a status page to this machine while the run goes on; prints its link.")
     ] = False,
+    status_port: Annotated[
+        int,
+        Option(
+            help="Port of this machine for /healthz and /metrics, without a worker's name (0: none).", min=0, max=65535
+        ),
+    ] = 0,
     record: Annotated[
         Path | None, Option(help="Analog frames: SigMF recording to write received sums to.", show_default=False)
     ] = None,
@@ -317,6 +323,7 @@ def server_command(
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
     from airmixml.deploy.expectations import warnings_of
+    from airmixml.deploy.metrics import serving_metrics
     from airmixml.deploy.processes import Broker
     from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
@@ -332,42 +339,47 @@ def server_command(
     if (record or replay) and not contract.on_air:
         raise ScenarioError("--record, --replay: this deployment has no analog frames; leave them out")
     dataset = data_of(contract.plan, data_dir)
-    teacher, failure, spent = Teacher(contract, dataset), "", 0.0
+    teacher, failure, spent, watch = Teacher(contract, dataset), "", 0.0, None
     raise_when_interrupted()
-    if replay is not None:
-        sums = replayed(contract, read_recording(replay))
-        scores = [teacher.score(sums[: count + 1]) for count in range(len(sums))]
-    else:
-        if held := held_keys(folder):
-            print_error_line(
-                f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
-                f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
-            )
-        with Broker(folder) if with_broker else nullcontext():
-            server = open_server(folder, log, teacher.tell)
-            watch = Status(Endpoint.read(own), deadline, teacher.score, log)
-            with serving_status(lambda: watch.plain, announce) if status else nullcontext():
-                run_server(folder, server, log, deadline, watch)
-        sums, scores, failure = server.sums, watch.scores, server.failure
-        spent = contract.share(max(server.spent.values()))
-    if failure and not sums:
-        raise ProtocolError(f"no round was completed: {failure}")
-    if record is not None:
-        heard = [each.on_air for each in sums if each.on_air is not None]
-        write_recording(record, heard, f"{contract.plan.title}: sums of an emulated air")
-    result: dict[str, Any] = {
-        "rounds": [
-            {"round": each.number, "workers": list(each.present), "accuracy": score}
-            for each, score in zip(sums, scores, strict=True)
-        ],
-        "budget_spent": spent,
-        "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-        "promise": contract.promise,
-        "accuracy": scores[-1],
-        "failure": failure,
-        "warnings": warnings_of(contract, sums),
-    }
-    save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
+    with ExitStack() as pages:
+        if replay is not None:
+            sums = replayed(contract, read_recording(replay))
+            scores = [teacher.score(sums[: count + 1]) for count in range(len(sums))]
+        else:
+            if held := held_keys(folder):
+                print_error_line(
+                    f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
+                    f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
+                )
+            with Broker(folder) if with_broker else nullcontext():
+                server = open_server(folder, log, teacher.tell)
+                watch = Status(Endpoint.read(own), deadline, teacher.score, log)
+                if status_port:
+                    pages.enter_context(serving_metrics(watch, status_port))
+                with serving_status(lambda: watch.plain, announce) if status else nullcontext():
+                    run_server(folder, server, log, deadline, watch)
+            sums, scores, failure = server.sums, watch.scores, server.failure
+            spent = contract.share(max(server.spent.values()))
+        if failure and not sums:
+            raise ProtocolError(f"no round was completed: {failure}")
+        if record is not None:
+            heard = [each.on_air for each in sums if each.on_air is not None]
+            write_recording(record, heard, f"{contract.plan.title}: sums of an emulated air")
+        result: dict[str, Any] = {
+            "rounds": [
+                {"round": each.number, "workers": list(each.present), "accuracy": score}
+                for each, score in zip(sums, scores, strict=True)
+            ],
+            "budget_spent": spent,
+            "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
+            "promise": contract.promise,
+            "accuracy": scores[-1],
+            "failure": failure,
+            "warnings": warnings_of(contract, sums),
+        }
+        save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
+        if watch is not None:
+            watch.released = True
     scored = "" if scores[-1] is None else f"; accuracy {100 * scores[-1]:.1f} % on the test rows"
     show(
         as_json,
