@@ -22,7 +22,7 @@ from airmixml.scenario.toml import toml_value
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
 _MOST_CATEGORIES: Final = 30
-_ROW: Final = " (row "  # what follows is a value of a row
+_ROW: Final = " (row "  # what follows tells of a row
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
 _OF_A_PERSON: Final = re.compile(
     r"(^|[\W_])(id|uuid|person|patient|user|subject|participant|customer|client|worker|household|member|employee)s?"
@@ -69,8 +69,7 @@ class ColumnSeen:
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
         if odd := self.odd_text(decimal):
-            row = self.first_rows[odd]
-            return f"holds numbers and a cell that is not one{_ROW}{row} holds {shown(odd)}; correct it first)"
+            return f"holds numbers and a cell that is not one{_ROW}{self.first_rows[odd]}; correct it first)"
         if different == self.texts.total() >= _ROWS_TO_TELL and (whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:
@@ -170,7 +169,10 @@ def first_scenario(
     categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
-    found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
+    found_classes: tuple[str, ...] = ()
+    if classes:
+        every = [*columns[labels[0]].texts.elements()]
+        found_classes = number_classes(every, str(path), regression="--task regression")[1]
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
     title = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
