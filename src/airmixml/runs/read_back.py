@@ -53,9 +53,9 @@ def check_after(folder: Path, scenario: Scenario, result: AnyResult, *, with_mod
 
 def _check(folder: Path, scenario: Scenario, result: AnyResult, *, with_model: bool) -> None:
     if Scenario.load(folder / SCENARIO) != scenario:
-        raise ValueError(f"{SCENARIO} is another scenario")
+        raise RunFolderError(f"{SCENARIO} is another scenario")
     if load_result(folder, whole=False).to_dict() != result.to_dict():
-        raise ValueError("the results are others")
+        raise RunFolderError("the results are others")
     if with_model:
         read_model(folder)  # its checksum says that it is what was saved
 
