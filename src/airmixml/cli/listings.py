@@ -1,7 +1,6 @@
 """``airmix presets``, ``airs``, ``show``, ``plugins`` and ``data``: what there is by name; ``init``: your own data."""
 
 from contextlib import suppress
-from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typer import Argument, Exit, Option, echo
 
 from airmixml.cli import options
 from airmixml.cli.terminal import print_json, progress_bars, show
-from airmixml.messages import AirMixError, PluginError, ScenarioError, did_you_mean, hide_values, plural, reason, shown
+from airmixml.messages import AirMixError, PluginError, ScenarioError, did_you_mean, plural, reason, shown
 from airmixml.output.tables import Table
 from airmixml.registries import DATASETS, REGISTRIES
 from airmixml.registry import Registry
@@ -258,11 +257,14 @@ def init_command(
         raise ScenarioError("--label and --labels: give one of the two")
     several = tuple(name.strip() for name in labels.split(",") if name.strip())
     wanted = task or ("multi-label" if len(several) > 1 else Workers.task)
-    asked: dict[str, Any] = {"labels": several or ((label,) if label else ()), "person": person}
-    asked["task"] = rule_of("workers.task").check("--task", wanted)
-    asked["declared"] = [parse_declared(each) for each in column or ()]
-    how = "the owner sees them with --show-values"
-    first = hide_values(partial(first_scenario, data, **asked), how, hide=not show_values)
+    first = first_scenario(
+        data,
+        labels=several or ((label,) if label else ()),
+        task=rule_of("workers.task").check("--task", wanted),
+        person=person,
+        declared=[parse_declared(each) for each in column or ()],
+        show_values=show_values,
+    )
     path = out or Path(f"{data.stem}.toml")
     if path.exists() and not force:
         raise ScenarioError(f"{path}: exists; give --out another name, or --force to replace it")

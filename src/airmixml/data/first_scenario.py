@@ -8,13 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from airmixml.data.csv_file import find_column, finite_numbers, is_missing, open_table
 from airmixml.data.dataset import Column
 from airmixml.data.labels import number_classes
-from airmixml.messages import DataError, ScenarioError, shown
+from airmixml.messages import DataError, ScenarioError, hide_values, shown
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
 from airmixml.scenario.toml import toml_value
@@ -129,6 +130,7 @@ def first_scenario(
     task: str = "classification",
     person: str = "",
     declared: Sequence[Column] = (),
+    show_values: bool = False,
 ) -> FirstScenario:
     """Return a commented scenario for the file.
 
@@ -138,6 +140,7 @@ def first_scenario(
         task: what to learn.
         person: the column that says who a row is of.
         declared: what the user knows of columns beforehand.
+        show_values: let errors quote cells.
     """
     if path.suffix.lower() not in SEPARATED:
         raise DataError(
@@ -172,7 +175,8 @@ def first_scenario(
     found_classes: tuple[str, ...] = ()
     if classes:
         every = [*columns[labels[0]].texts.elements()]
-        found_classes = number_classes(every, str(path), regression="--task regression")[1]
+        number = partial(number_classes, every, str(path), regression="--task regression")
+        found_classes = hide_values(number, "the owner sees them with --show-values", hide=not show_values)[1]
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
     title = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)
