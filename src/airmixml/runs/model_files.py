@@ -22,7 +22,7 @@ from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, Se
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
-from airmixml.storage.folders import PARTIAL, SCENARIO, write_result
+from airmixml.storage.folders import SCENARIO, is_protected, write_result
 from airmixml.workers import RowEncoder
 
 if TYPE_CHECKING:
@@ -154,14 +154,14 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
 def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) -> StoredModel:
     """Read a finished run folder of one seed; refuse one that is unfinished, damaged, or had another encoder.
 
-    ``encoder`` and ``objects`` are what the run was given in Python, where it was given any. Of a run that ended once
-    its model was written, that can be read too.
+    ``encoder`` and ``objects`` are what the run was given in Python, where it was given any. Of a protected run
+    that ended once its model was written, that can be read too.
     """
     if encoder is not None:
         ENCODERS.add(encoder)
     for given in objects:
         add_given(given)
-    protected = left = folder.absolute().name.endswith(PARTIAL) and (folder / SCENARIO).is_file()
+    protected = left = is_protected(folder) and (folder / SCENARIO).is_file()
     with suppress(DeployedError):
         result = None if left else load_result(folder)
         protected = left or isinstance(result, ProtectedResult)

@@ -112,10 +112,15 @@ class RunFolder:
         return self.final
 
 
+def is_protected(work: Path) -> bool:
+    """Return whether a folder that is not finished is that of a protected run."""
+    return _plain(work / _IDENTITY).get("mode") == PROTECTION
+
+
 def unfinished(folder: Path) -> RunFolderError:
     """Return the error for the folder of a run that did not finish, with what its command does when it is repeated."""
     again = "run the same command again to finish it"
-    if _plain(folder / _IDENTITY).get("mode") == PROTECTION:
+    if is_protected(folder):
         again = "run the same command again to begin it anew, which spends again what it may have sent"
     return RunFolderError(f"{folder}: an interrupted run; {again}")
 
