@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
-from airmixml.output.cards import delta_notices
+from airmixml.output.cards import delta_notices, target_notices
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.output.page import Facts, Page, Part, Section
 from airmixml.output.tables import Table
@@ -43,10 +43,11 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     else:
         parts.append(Facts(caption="What is assumed", rows=tuple(_assumptions(account))))
     parts += _refused(account, refused)
+    missed = [told for each in account.statements for told in target_notices(each.epsilon, each.target_epsilon)]
     return Page(
         kind="account",
         title=f"{account.title}: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours",
-        notices=delta_notices(account.delta, account.design.workers),
+        notices=(*missed, *delta_notices(account.delta, account.design.workers)),
         sections=(Section("epsilons", "Epsilon by accountant and adversary", *parts),),
     )
 

@@ -25,7 +25,7 @@ from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import is_one_gaussian
+from airmixml.radio.privacy_target import check_target_met, is_one_gaussian
 from airmixml.radio.tally import placed_distances
 from airmixml.registry import naming_objects
 from airmixml.runs.baselines import baselines_of
@@ -251,8 +251,10 @@ class ProtectedRunner(Runner):
         privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
         claim = partial(self.whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
         dataset = self._load(scenario, test_rows=self.public_test)
-        # What the air refuses, it refuses before there is an attempt.
-        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
+        # What the air refuses, it refuses before there is an attempt; so does a target that would be missed.
+        where = dataset.input_dim, dataset.label_dim, placed_distances(scenario)
+        AirSetting.of(scenario, *where)
+        check_target_met(scenario, *where)
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
