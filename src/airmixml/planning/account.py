@@ -13,6 +13,7 @@ import numpy as np
 from airmixml.arrays import watts_to_dbm
 from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, plural
 from airmixml.notebook import html_table
+from airmixml.planning.multipliers import noise_multipliers
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
@@ -124,6 +125,11 @@ class Account:
         return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
 
     @property
+    def noise_multipliers(self) -> tuple[dict[str, Any], ...]:
+        """That of each kind of slots; see ``noise_multipliers``."""
+        return noise_multipliers(self.design, self.adjacency, self.slots_delta, self.rounds)
+
+    @property
     def title(self) -> str:
         return titled(self.name, self.air)
 
@@ -233,7 +239,7 @@ class Account:
             "rounds": self.rounds or None,
             "slots_for_mean": None if self.centring is None else 1,
             "power": self.power,
-            "noise_multiplier": design.noise_multiplier(self.adjacency),
+            "noise_multipliers": list(self.noise_multipliers),
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
             "statements": [{name: each[name] for name in each if name not in left_out} for each in statements],
             "refusals": [

@@ -15,6 +15,7 @@ from airmixml.output.figures import accountant_colour, finish_axis, new_figure, 
 from airmixml.output.page import Facts, Page, Part, Section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
+from airmixml.planning.multipliers import multipliers_in_words
 from airmixml.privacy import Adversary, facts
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.progress import Progress, silent
@@ -83,10 +84,9 @@ def _refused(account: Account, adversaries: set[str]) -> list[str]:
 
 def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
     design, mean = account.design, account.centring is not None
-    multiplier = design.noise_multiplier(account.adjacency)
     slots = slots_text(design.slots - account.rounds, account.rounds, mean=mean)
     yield "workers", f"{design.workers:,}, {design.scheduled:,} at a time in {slots}"
-    yield "power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"
+    yield "power", f"{account.power}; noise multiplier {multipliers_in_words(account.noise_multipliers)}"
     yield "unit", account.unit
     if air := air_in_words(design, next(each for each in account.adversaries if not each.own_receiver)):
         yield "air", air
