@@ -33,7 +33,8 @@ from airmixml.workers.encoding import encode_centred
 def check_before(scenario: Scenario, dataset: DataSet, folder: Path) -> None:
     """Write what stands in for the files of a run into a folder for a while, read it back and make its page.
 
-    Raise what the air or the learner refuse, a design that nothing can be learned from, and a RunFolderError where something does not come back.
+    Raise what the air or the learner refuse, or a design that nothing can be learned from, and a RunFolderError where
+    something does not come back.
     """
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
     check_learnable(setting)

@@ -19,7 +19,7 @@ from airmixml.messages import (
     simulated,
     unstated,
 )
-from airmixml.output.cards import NOTHING, cards_of, delta_notices, seeds_option
+from airmixml.output.cards import NOTHING, cards_of, delta_notices, seeds_option, target_notices
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
@@ -86,12 +86,9 @@ def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
 
 def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
     """Return what a reader must know about the promise before reading any number."""
-    own, found = metrics["privacy"][0], list[str]()
-    target = own["target_epsilon"]
-    if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
-        every = metrics.get("releases", 1) + metrics.get("killed", 0)
-        found.append("target missed" + (f" by {every:,} releases together" if every > 1 else ""))
-    return [*map(sentence, found), *delta_notices(own["delta"], scenario.workers.count)]
+    own, every = metrics["privacy"][0], metrics.get("releases", 1) + metrics.get("killed", 0)
+    missed = target_notices(own["epsilon"], own["target_epsilon"], every)
+    return [*missed, *delta_notices(own["delta"], scenario.workers.count)]
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
