@@ -21,7 +21,7 @@ from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, we
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError, UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.impairments.renewal import Echoes, echoes_of, magnitudes, response_amplitudes
+from airmixml.impairments.renewal import Echoes, by_fading, echoes_of, response_amplitudes
 from airmixml.scenario import Scenario
 
 
@@ -34,7 +34,7 @@ class PhaseError(Impairment):
     deviation_radians: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        return draws.by_block(self.deviation_radians * draws.normals("phase-error", draws.frame.block_count))
+        return self.deviation_radians * draws.normals("phase-error", draws.frame.block_count)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FrequencyOffset(Impairment):
     deviation_hz: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        return 2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset") * draws.seconds
+        return draws.drifting(2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset"))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PhaseNoise(Impairment):
         frame = draws.frame
         walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
         walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
-        in_blocks = walk.view(*walk.shape[:2], frame.block_count, frame.per_block)
+        in_blocks = torch.unflatten(walk, 2, (frame.block_count, frame.per_block))
         for piece in range(1, frame.per_block):
             in_blocks[..., piece] += in_blocks[..., piece - 1]
         return walk[:, :, : frame.pieces]
@@ -112,7 +112,7 @@ class LateWorkers(Impairment):
         begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[
             torch.from_numpy(np.flatnonzero(np.diff(frame.blocks, prepend=-1)))
         ]
-        return draws.by_block((~late | (came_at <= begins)).double())
+        return (~late | (came_at <= begins)).double()
 
 
 class _Additive(Impairment):
@@ -176,29 +176,44 @@ class Doppler(_Additive):
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         if not fades(self.scenario):
             return super().gains(draws)
-        frame, device = draws.frame, draws.workers.device
-        blocks = np.split(frame.times, np.flatnonzero(np.diff(frame.blocks)) + 1)
-        moves = [innovations(tuple(times.tolist()), self.doppler_hz) for times in (blocks[0], blocks[-1])]
+        frame, path = draws.frame, draws.path_gain[:, :, None]
+        last = (frame.block_count - 1) * frame.per_block  # all blocks but the last are laid out alike
+        moves = [
+            innovations(tuple(times), self.doppler_hz)
+            for times in (frame.seconds[: frame.per_block], frame.seconds[last:])
+        ]
         each = max(move.shape[1] for move in moves)
-        normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
-        # All blocks but the last are laid out alike.
-        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[1])]
-        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
-        fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
-        moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
-        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * np.array(frame.seconds))).to(device)
+        normals = draws.complex_normals("doppler", each * frame.block_count)
+        normals = torch.unflatten(normals, 2, (frame.block_count, each))
+        scattered = by_fading(self.scenario, draws, lambda magnitude: path / (magnitude * math.sqrt(1.0 + self.direct)))
+        normals = normals.mul_(scattered.to(normals.dtype)[..., None])
+        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * frame.times)).to(normals)
+        gains = draws.times(torch.ones_like(path, dtype=normals.dtype), kept)
+        for blocks, pieces, move in (
+            (slice(0, -1), slice(0, last), moves[0]),
+            (slice(-1, None), slice(last, None), moves[1]),
+        ):
+            here = torch.unflatten(gains[:, :, pieces], 2, (-1, len(move)))
+            for direction, weights in enumerate(torch.from_numpy(move).to(normals).T):
+                here.addcmul_(normals[:, :, blocks, direction, None], weights)
         if not self.direct:
-            return moved.add_(kept)
+            return gains
+        filled_up = by_fading(self.scenario, draws, lambda magnitude: self._filled_up(magnitude / path)).to(gains.dtype)
+        filled_up = filled_up if filled_up.shape[2] == 1 else draws.by_block(filled_up)
+        return gains.addcmul_(filled_up, 1.0 - kept)
+
+    def _filled_up(self, fading: torch.Tensor) -> torch.Tensor:
+        """Return rho of f."""
         amplitude = math.sqrt(self.direct / (1.0 + self.direct))
         turn = 2.0 * (1.0 + self.direct) * amplitude * fading
-        filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
-        return moved.add_(kept).add_(filled_up * (1.0 - kept))
+        filled_up: torch.Tensor = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        return filled_up
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         if fades(self.scenario):
             return None
         shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
-        return 2.0 * math.pi * shift_hz * draws.seconds
+        return draws.drifting(2.0 * math.pi * shift_hz)
 
     def error(self, frame: Frame | None = None) -> GaussianError | None:
         """Return a bound on the mean of g in a block, and the largest variance of what is added to it.
@@ -242,12 +257,6 @@ def innovations(seconds: tuple[float, ...], doppler_hz: float) -> Doubles:
     values, vectors = np.linalg.eigh(j0(turns[:, None] - turns[None, :]) - np.outer(kept, kept))
     large = values > _NEGLIGIBLE
     return np.asarray(vectors[:, large] * np.sqrt(values[large]))
-
-
-def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:
-    """Return moves of the pieces of some blocks from normal values, slots x seats x blocks x each; x their pieces."""
-    directions = torch.from_numpy(move).to(normals.device, normals.dtype)
-    return (normals[..., : move.shape[1]] @ directions.T).flatten(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +304,7 @@ class EstimationError(_Additive):
         if not fades(self.scenario):
             return super().gains(draws)
         error = draws.complex_normals("estimation-error", draws.frame.block_count)
-        return draws.by_block(error.mul_(self._deviation(draws)).add_(1.0))
+        return error.mul_(self._deviation(draws).to(error.dtype)).add_(1.0)
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         """Draw the phase of 1 + e, which is all that errs without fading; slots x scheduled x pieces."""
@@ -303,14 +312,14 @@ class EstimationError(_Additive):
             return None
         error = draws.normals("estimation-error", 2 * draws.frame.block_count)
         along, across = error.mul_(math.sqrt(0.5) * self._deviation(draws)).chunk(2, dim=2)
-        return draws.by_block(torch.atan2(across, along.add_(1.0)))
+        return torch.atan2(across, along.add_(1.0))
 
     def _deviation(self, draws: SeatDraws) -> torch.Tensor:
         """Return that of e / h_hat; slots x scheduled x blocks, or x 1."""
         path, nmse = draws.path_gain[:, :, None], torch.as_tensor(self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * path.square())
-        return nmse.sqrt() * path / magnitudes(self.scenario, draws)
+        return by_fading(self.scenario, draws, lambda magnitude: nmse.sqrt() * path / magnitude)
 
     def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""

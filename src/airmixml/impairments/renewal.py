@@ -17,6 +17,7 @@ With several antennas the server listens with one of them, and has all of them i
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.impairments.fading import FAINTEST, MOST_FADINGS, renews, weakest_fading
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws, columns
 from airmixml.messages import ScenarioError
 from airmixml.scenario import Air, Scenario
 
@@ -151,12 +152,13 @@ def _amplitudes(scenario: Scenario) -> tuple[float, float]:
     return math.sqrt(1.0 / (1.0 + direct)), math.sqrt(direct / (1.0 + direct))
 
 
-def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Return abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is the same for all."""
+def by_fading(scenario: Scenario, draws: SeatDraws, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Return what is made of abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is constant."""
     if not renews(scenario):
-        return draws.magnitude[:, :, None]
-    blocks = torch.arange(draws.frame.block_count, device=draws.workers.device) // scenario.air.blocks_per_fading
-    return (draw_renewed(scenario, draws) * draws.path_gain[:, :, None])[:, :, blocks]
+        return make(draws.magnitude[:, :, None])
+    made = make(draw_renewed(scenario, draws) * draws.path_gain[:, :, None])
+    blocks = torch.arange(draws.frame.block_count, device=made.device)
+    return columns(made, blocks // scenario.air.blocks_per_fading)
 
 
 def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
@@ -196,5 +198,5 @@ class SilentFades(Impairment):
         if echoes is not None:
             heard = response_amplitudes(echoes, draws).square() >= floor
             return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
-        power = (magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]).square()
-        return draws.by_block((power >= floor).double())
+        path = draws.path_gain[:, :, None]
+        return by_fading(self.scenario, draws, lambda magnitude: ((magnitude / path).square() >= floor).float())

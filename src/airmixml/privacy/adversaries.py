@@ -318,7 +318,7 @@ class Eavesdropper(HiddenSchedule):
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
         if design.everybody_sends:  # no other worker is left to take a removed one's place
             own = design.sensitivity.squared_move(adjacency, "none")
-            return max(own, design.sensitivity.removal) if design.says(SofterShares) else own, own
+            return max(own, design.sensitivity.removal) if design.says(OthersInSeats) else own, own
         # Two workers' signals may come with opposite phases.
         largest = max(4.0 * design.sensitivity.removal, design.sensitivity.replacement)
         return largest, design.sensitivity.replacement if adjacency == "replace-one" else largest

@@ -13,6 +13,7 @@ from typing import Final
 
 import torch
 
+from airmixml.arrays import in_order, using_threads
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.hardware import (
@@ -60,33 +61,42 @@ class ImpairedArrival(Arrival):
         self._sums: dict[str, torch.Tensor] = {}
         self._carriers: torch.Tensor | None = None  # slots x pieces
         divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=index.device)
+        threads = torch.get_num_threads() if index.device.type == "cpu" else 1
         if self.residual is not None:
             check_recoverable(setting.scenario, self.residual.masking, drawn.ratios > 0.0, slots)
-            pilots = (self._of_pilots(seats, self.gains.of_pilots(seats)) for seats in self.gains.parts)
-            divisor = self._divisor(sum(pilots, start=mean))
+            pilots = zip(self.gains.parts, in_order(self.gains.of_pilots, self.gains.parts, threads), strict=True)
+            divisor = self._divisor(sum((self._of_pilots(*each) for each in pilots), start=mean))
         for parts in self.gains.batches:
-            turned = []
-            for seats in parts:
-                drawn_gains, watts = self.gains.with_pilots(seats), drawn.power_watts[:, seats]
-                turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
-                mean = mean + self._of_pilots(seats, turns)
-                of_pieces = drawn_gains[:, :, : frame.pieces]
-                if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
-                    of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
-                    self._add_residual(seats, of_pieces / divisor[:, None, :])
-                of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
-                leaks = leaked(self.air, self.gains.draws.some(seats), of_pieces, self._mean_square(seats))
-                if leaks is not None:
-                    self._carriers = leaks if self._carriers is None else self._carriers + leaks
-                turned.append(errors.add(of_pieces, index[:, seats], watts))
             together = slice(parts[0].start, parts[-1].stop)
-            gains, draws = torch.cat(turned, dim=1), self.gains.draws.some(together)
+            arriving = in_order(self.gains.with_pilots, parts, threads)
+            with using_threads(1 if len(parts) > 1 else threads):
+                turned = []
+                for seats, drawn_gains in zip(parts, arriving, strict=True):
+                    turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+                    mean = mean + self._of_pilots(seats, turns)
+                    turned.append(self._turned(seats, drawn_gains[:, :, : frame.pieces], divisor))
+                gains = turned[0] if len(turned) == 1 else torch.cat([each.mT for each in turned], dim=3).mT
             for sent, turn in errors.senders(drawn.power_watts[:, together]):
-                self._add(sent, index[:, together], gains if turn == 1 else turn * gains, draws)
+                weights = gains if turn == 1 else torch.stack([-gains[1], gains[0]])
+                self._add(sent, index[:, together], weights, self.gains.draws.some(together))
         # Mean gain that the server divides by, complex; slots x pieces, or x 1.
         self.divisor = self._divisor(mean) if divisor is None else divisor
         # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
         self.clean, self.across = self._over(self.divisor)
+
+    def _turned(self, seats: slice, gains: torch.Tensor, divisor: torch.Tensor | None) -> torch.Tensor:
+        """Take some seats into account, given their gains; return those with shares: 2 x slots x seats x pieces."""
+        ratios, watts = self.drawn.ratios[:, seats], self.drawn.power_watts[:, seats]
+        if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
+            gains = self.errors.with_amplifiers(gains, ratios, watts)
+            self._add_residual(seats, gains * (1.0 / divisor)[:, None, :])
+        mean_square = ratios.square() * self._mean_square(seats)
+        leaks = leaked(self.air, self.gains.draws.some(seats), gains, mean_square)
+        if leaks is not None:
+            self._carriers = leaks if self._carriers is None else self._carriers + leaks
+        parts = torch.stack([gains.mT.real, gains.mT.imag]).mT  # seats side by side in memory
+        shares = self.errors.add(parts, ratios, self.index[:, seats], watts)
+        return parts.mul_(shares[:, :, None].to(parts.dtype))
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
         """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
@@ -129,8 +139,8 @@ class ImpairedArrival(Arrival):
         return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
     def _add(self, sent: Payload, samples: torch.Tensor, gains: torch.Tensor, draws: SeatDraws) -> None:
-        """Add what workers with these samples, slots x workers, send with gains of slots x workers x pieces."""
-        for part, weights in (("real", gains.real.contiguous()), ("imag", gains.imag.contiguous())):
+        """Add what workers with these samples send with gains of 2 x slots x workers x pieces, both parts."""
+        for part, weights in zip(("real", "imag"), gains, strict=True):
             if (part == "imag" or self._sums) and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):

@@ -211,6 +211,8 @@ def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _leading_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the leading bits as a number that is never negative; int64."""
+    if words.device.type == "cpu":  # NumPy shifts several words at once, torch one after the other
+        return torch.from_numpy((words.numpy().view(np.uint64) >> np.uint64(64 - bits)).view(np.int64))
     return (words >> (64 - bits)).bitwise_and_((1 << bits) - 1)
 
 
