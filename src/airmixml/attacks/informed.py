@@ -54,7 +54,6 @@ def server_precision(heard: Heard, member: Integers, targets: int, _speed: Speed
         slot, seat = np.nonzero(member[draws.scheduled_workers] >= 0)
         who = member[draws.scheduled_workers[slot, seat]]
         shares = csr_matrix((draws.ratios[slot, seat], (slot, who)), shape=(len(draws), targets))
-        shares.sum_duplicates()  # SciPy 1.13.0 leaves the workers of one target apart
         found += shares.power(2).T @ heard.weights[first : first + len(draws)]
         first += len(draws)
     return found
