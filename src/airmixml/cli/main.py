@@ -106,28 +106,27 @@ def answer() -> int:
         return _fail(f"{said} ({f'use {instead}; ' if instead else ''}see {said_by} --help)")
     except AirMixError as problem:
         return _fail(_as_typed(str(problem)))
-    except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
-        lacks = _lacking(problem)
-        if not lacks:
-            raise
-        return _fail(lacks)
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         discard(sys.stdout)
         return 1
     except _OutputError as problem:
         discard(sys.stdout)
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
-    except OSError as problem:  # of a library that cannot be loaded, of a disk: in the system's words
-        where = f"{problem.filename}: " if problem.filename else ""
-        return _fail(f"{where}{reason(problem)}")
+    except (OSError, ModuleNotFoundError, MemoryError, RuntimeError) as problem:
+        lacks = _lacking(problem)
+        if not lacks:
+            raise
+        return _fail(lacks)
     return code if isinstance(code, int) else 0
 
 
 def _lacking(problem: Exception) -> str:
-    """Return which package or memory a command lacks; empty: neither."""
+    """Return which package or memory a command lacks, or what the system refused; empty: none of these."""
     from airmixml.arrays import needs_torch
-    from airmixml.messages import is_out_of_memory
+    from airmixml.messages import is_out_of_memory, reason
 
+    if isinstance(problem, OSError):  # of a library that cannot be loaded, of a disk
+        return f"{problem.filename}: {reason(problem)}" if problem.filename else reason(problem)
     missing = (getattr(problem, "name", "") or "").split(".")[0]
     command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
     if missing == "torch":
@@ -233,7 +232,7 @@ class _OutputError(OSError):
 
 
 class _Stream:
-    """A stream that answers to its own name where it fails; whatever else is asked of it, the stream behind it knows."""
+    """A stream with its own way to fail; for all the rest it is the stream behind it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
