@@ -192,8 +192,8 @@ def epsilon_text(epsilon: float | None) -> str:
     """Return an epsilon as all screens write it: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
     if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:
         return NO_GUARANTEE
-    if epsilon < 1e3:
-        return f"{epsilon:.4g}"
+    if float(few := f"{epsilon:.4g}") < 1e3:
+        return few
     rounded = float(f"{epsilon:.{3 if epsilon >= _NEVER_EXACT else 4}g}")
     size, word = next(each for each in _SIZES if rounded >= each[0])
     return f"{rounded / size:,.10g}{word}"
@@ -292,8 +292,13 @@ def duration(seconds: float) -> str:
 
 
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
-    unit, size = next((each for each in units if value >= each[1]), units[-1])  # the largest that the value reaches
-    return f"{value / size:.3g} {unit}"
+    in_units = [(f"{value / size:.3g}", unit) for unit, size in units]
+    number, unit = next((each for each in in_units if float(each[0]) >= 1.0), in_units[-1])  # the largest it reaches
+    if "e" in number:  # at either end of the units: written out
+        from decimal import Decimal  # here: seldom needed
+
+        number = f"{Decimal(number):,f}"
+    return f"{number} {unit}"
 
 
 def plural(count: int, thing: str, ending: str = "s") -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import watts_to_dbm
-from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, plural
+from airmixml.messages import AirMixError, PrivacyError, ScenarioError, epsilon_text, plural
 from airmixml.notebook import html_table
 from airmixml.planning.multipliers import noise_multipliers
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
@@ -314,6 +316,17 @@ def account_scenario(
     )
 
 
+@contextmanager
+def _of_arguments() -> Iterator[None]:
+    """Say of an argument what errors say of a scenario's key, which the caller of ``account_numbers`` never wrote."""
+    try:
+        yield
+    except AirMixError as problem:
+        problem.args = (re.sub(r"\bprivacy\.(?=[a-z])", "", str(problem)),)
+        raise
+
+
+@_of_arguments()
 def account_numbers(
     *,
     workers: int,
@@ -338,7 +351,7 @@ def account_numbers(
         raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
     adversaries: dict[str, Adversary] = {"release": Release(colluders=colluders), "server": Server(colluders=colluders)}
     if adversary not in adversaries:
-        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
+        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; others need a scenario")
     unit = Design(
         workers=workers,
         scheduled=scheduled,
