@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from airmixml.arrays import find_device
-from airmixml.data import DataSet, warn_of_clipping
+from airmixml.data import DataSet, known_dataset, warn_of_clipping
 from airmixml.edge import Learned, learn
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
 from airmixml.messages import LeftoverWarning, ScenarioError, hides_values
@@ -36,7 +36,7 @@ from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_o
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.folders import METRICS, RUNS_FOLDER, Finish, RunFolder, Study, claim, claim_folder, write_result
 from airmixml.streams import Secret, Streams
-from airmixml.workers import load_dataset, settle
+from airmixml.workers import encoded_dim, load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
@@ -213,6 +213,9 @@ class Runner:
         return seeds_together(self.scenario, runs, str(self.whole.final))
 
     def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
+        if known := known_dataset(scenario.workers.dataset):  # what the air refuses is refused before data are read
+            inputs = encoded_dim(scenario.workers, known.input_dim)
+            AirSetting.of(scenario, inputs, known.label_dim, placed_distances(scenario))
         return load_dataset(
             scenario.workers,
             Streams(scenario.seed),
