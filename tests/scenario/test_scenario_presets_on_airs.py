@@ -21,9 +21,9 @@ def declared(preset: str) -> set[str]:
     return set(re.split(r", | and ", found[1])) if found else set(AIR_PRESETS)
 
 
-def refused(preset: str, air: str) -> str:
+def refused(preset: str, air: str, *changes: str) -> str:
     """Return why the air refuses the preset before anything is drawn; empty: it does not."""
-    scenario = settle(Scenario.preset(preset).on_air(air))
+    scenario = settle(Scenario.preset(preset).on_air(air).with_overrides(*changes))
     try:
         AirSetting.of(scenario, *data_dimensions(scenario, None, None), placed_distances(scenario))
     except AirMixError as problem:
@@ -35,3 +35,14 @@ def refused(preset: str, air: str) -> str:
 def test_a_preset_runs_where_its_first_line_says(preset: str) -> None:
     found = {air: refused(preset, air) for air in AIR_PRESETS}
     assert {air for air, why in found.items() if not why} == declared(preset), found
+
+
+def test_too_few_workers_for_an_air_are_told_that_more_are_needed() -> None:
+    more = ("workers.count=32", "radio.scheduled=32", "privacy.most_absent=0.44")  # as the preset's comment says
+    for air in ("campus", "line-of-sight", "low-cost"):
+        assert refused("trustless-wine", air).endswith("schedule more workers")
+        assert refused("trustless-wine", air, *more) == ""
+
+
+def test_the_digital_preset_needs_what_its_comment_says() -> None:
+    assert refused("trustless-mnist-digital", "low-cost", "privacy.most_absent=0.11") == ""
