@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from airmixml.arrays import find_device
-from airmixml.data import DataSet, warn_of_clipping
+from airmixml.data import DataSet, known_dataset, warn_of_clipping
 from airmixml.edge import Learned, learn
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
 from airmixml.messages import AirMixError, LeftoverWarning, RunFolderError, ScenarioError, hides_values
@@ -26,7 +26,9 @@ from airmixml.messages import private as hideable
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
+from airmixml.radio.draws import AirSetting
 from airmixml.radio.privacy_target import is_one_gaussian
+from airmixml.radio.tally import placed_distances
 from airmixml.registry import naming_objects
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
@@ -47,7 +49,7 @@ from airmixml.storage.folders import (
     write_result,
 )
 from airmixml.streams import Secret, Streams
-from airmixml.workers import load_dataset, settle
+from airmixml.workers import encoded_dim, load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
@@ -249,6 +251,9 @@ class Runner:
         if scenario.seed in self.ready:
             return
         started = time.perf_counter()
+        if known := known_dataset(scenario.workers.dataset):  # what the air refuses is refused before data are read
+            inputs = encoded_dim(scenario.workers, known.input_dim)
+            AirSetting.of(scenario, inputs, known.label_dim, placed_distances(scenario))
         dataset = load_dataset(
             scenario.workers,
             Streams(scenario.seed),

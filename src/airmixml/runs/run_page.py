@@ -134,7 +134,8 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
     name, value = scores[0]
     found, learnt = metrics["baselines"], f"{name} {value.partition(' on the ')[0].partition(':')[0]}"
     if found:
-        learnt += ", no better than guessing" * no_better_than_guessing(found["gain"], found["gain_error"])
+        if no_better_than_guessing(found["gain"], found["gain_error"]):
+            learnt = f"nothing was learned{_of_noise(metrics)}: {learnt}, no better than guessing"
         *beside, _ = _baselines(metrics)  # the last is what is beyond guessing
         told = (f"{each.strip()} {text.partition(' (')[0]}" for each, text in beside)
         learnt += f" ({', '.join(told)})"
@@ -155,6 +156,12 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
         lacking[UNSTATED if of_row is None else "no protection"].append(f"for {row}")
     said += [f"{words} {' or '.join(whom)}" for words, whom in lacking.items() if whom]
     return f"{learnt}; {', '.join(said)}"
+
+
+def _of_noise(metrics: dict[str, Any]) -> str:
+    """Return what to say where noise is stronger than what carries the inputs in a mixture, if that is known."""
+    found = metrics.get("snr_inputs_db", 0.0)  # a protected run does not tell it
+    return f" at an SNR of {found:.1f} dB" if found < 0.0 else ""
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
