@@ -23,12 +23,14 @@ import signal
 import sys
 import time
 import tomllib
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +132,11 @@ class Executed:
             ]
         for cached in self.caches:
             cached.cache_clear()
-        self.now = item.nodeid
+        self.now, began = item.nodeid, time.process_time()
         self.measured.switch_context(item.nodeid)
         yield
         self.measured.switch_context("")
+        self.seconds[item.nodeid] = time.process_time() - began
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
@@ -143,7 +146,6 @@ class Executed:
         self.measured.switch_context(self.now)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.outcome != "passed":
             self.bad.add(report.nodeid)
 
@@ -295,8 +297,8 @@ class Project:
     def name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
-    def chosen(self, mutant: Mutant, measured: dict[str, dict[str, Any]]) -> dict[str, float]:
-        """Return the tests that execute what a mutant changes, and the seconds of each."""
+    def chosen(self, mutant: Mutant, measured: dict[str, dict[str, Any]], patience: float = 60.0) -> dict[str, float]:
+        """Return the tests that execute what a mutant changes, the quickest ones up to so many seconds in total."""
         lines = {(mutant.file, line) for line in mutant.lines}
         if not lines and mutant.names:
             used = re.compile(rf"\b({'|'.join(mutant.names)})\b")
@@ -310,7 +312,9 @@ class Project:
             if not lines:
                 names = {name for tests in executed.get(mutant.file, {}).values() for name in tests}
             result |= {name: each["seconds"][name] for name in names}
-        return result
+        quickest = sorted(result, key=lambda name: result[name])
+        within = bisect_right(list(accumulate(result[name] for name in quickest)), patience)
+        return {name: result[name] for name in quickest[: within + 1]}
 
     def judged(self, mutant: Mutant, seconds: dict[str, float] | None) -> tuple[bool, str]:
         """Return whether tests notice a mutant and which does; None: all long tests of its room."""

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ive, log_ndtr, ndtri, ndtri_exp
 
 from airmixml.integers import IntegerCode, IntegerNoise
+from airmixml.integers.encoding import draw_skellam, grid_margin
 from airmixml.integers.integer_noise import SumTarget, fitted, rounded_mu_per_step, variance_for
 from airmixml.messages import PrivacyError
 
@@ -234,3 +235,18 @@ def test_the_tilt_of_rounded_vectors() -> None:
     assert rounded_mu_per_step(4.0, math.log(1e-20)) == pytest.approx(
         step_mu * tilted(step_mu, math.log(1e-20)), rel=1e-12
     )
+
+
+def test_rounding_to_a_grid_sets_vectors_hardly_farther_apart() -> None:
+    """Each of d numbers of two vectors by less than 2^-32 steps, over a norm of a tenth of a step."""
+    assert grid_margin(100) == pytest.approx(20.0 * 2.0**-32 * 10.0, rel=1e-12)
+
+
+def test_the_largest_variance_of_noise() -> None:
+    """2^40: 2^16 parts of 2^24; a little more is refused. Simulated noise has its variance too."""
+    assert draw_skellam(2.0**40, np.random.default_rng(1), (0,)).shape == (0,)
+    with pytest.raises(PrivacyError, match=r"at most 1\.1e"):
+        draw_skellam(2.0**40 * (1 + 1e-9), np.random.default_rng(1), (0,))
+    drawn = draw_skellam(2.0**26, np.random.default_rng(1), (20_000,), simulated=True)
+    assert drawn.var() == pytest.approx(2.0**26, rel=5 * math.sqrt(2 / 20_000))
+    assert drawn.mean() == pytest.approx(0.0, abs=5 * math.sqrt(2.0**26 / 20_000))
