@@ -351,13 +351,13 @@ def server_command(
                     f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
                     f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
                 )
-            with Broker(folder) if with_broker else nullcontext():
+            with Broker(folder) if with_broker else nullcontext() as broker:
                 server = open_server(folder, log, teacher.tell)
                 watch = Status(Endpoint.read(own), deadline, teacher.score, log)
                 if status_port:
                     pages.enter_context(serving_metrics(watch, status_port))
                 with serving_status(lambda: watch.plain, announce) if status else nullcontext():
-                    run_server(folder, server, log, deadline, watch)
+                    run_server(folder, server, log, deadline, watch if broker is None else broker.kept(watch, log))
             sums, scores, failure = server.sums, watch.scores, server.failure
             spent = contract.share(max(server.spent.values()))
         if failure and not sums:

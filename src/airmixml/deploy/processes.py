@@ -20,6 +20,7 @@ import zmq
 from airmixml.deploy.air import Samples, as_bytes
 from airmixml.deploy.air_link import bind, connect
 from airmixml.deploy.endpoint import HOST, DeployError, Endpoint, read_file
+from airmixml.deploy.wire import Log
 from airmixml.messages import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
@@ -110,6 +111,17 @@ class Broker:
         """Start it again after it was killed."""
         self.start()
         return self.process
+
+    def kept(self, watch: Callable[..., None], log: Log) -> Callable[..., None]:
+        """Return what first starts it again, where it was killed, and then does what ``watch`` does."""
+
+        def look(*seen: Any) -> None:
+            if self.process.poll() is not None:
+                log("the broker has ended and is started again")
+                self.start()
+            watch(*seen)
+
+        return look
 
     def start(self) -> None:
         """Start it, for the first time or again after it was killed."""
