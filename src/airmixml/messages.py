@@ -61,6 +61,12 @@ class AirMixError(ValueError):
         AirMixError.__init__(found, f"{self.public} (no row or value is shown; {how_to_see})" if cut else self.public)
         return found
 
+    def saying(self, more: str) -> Self:
+        """Return the error with more after its message; what is private stays so."""
+        found = type(self).__new__(type(self))
+        AirMixError.__init__(found, f"{private(self, self.public)}; {more}")
+        return found
+
 
 class ScenarioError(AirMixError):
     """A scenario key is unknown, or its value is of the wrong type or out of range."""
