@@ -86,7 +86,8 @@ def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
     design, mean = account.design, account.centring is not None
     slots = slots_text(design.slots - account.rounds, account.rounds, mean=mean)
     yield "workers", f"{design.workers:,}, {design.scheduled:,} at a time in {slots}"
-    yield "power", f"{account.power}; noise multiplier {multipliers_in_words(account.noise_multipliers)}"
+    multipliers = multipliers_in_words(account.noise_multipliers, limited=design.says(facts.PowerTells))
+    yield "power", f"{account.power}; noise multiplier {multipliers}"
     yield "unit", account.unit
     if air := air_in_words(design, next(each for each in account.adversaries if not each.own_receiver)):
         yield "air", air

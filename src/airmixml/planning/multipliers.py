@@ -34,6 +34,9 @@ def noise_multipliers(design: Design, adjacency: str, delta: float, rounds: int 
     )
 
 
-def multipliers_in_words(found: Iterable[Mapping[str, Any]]) -> str:
-    """Return noise multipliers with the kind of slot that each is of."""
+def multipliers_in_words(found: Iterable[Mapping[str, Any]], *, limited: bool) -> str:
+    """Return noise multipliers with the kind of slot that each is of; the least alone where a limit lowers powers."""
+    if limited:
+        least = min(each["noise_multiplier"] for each in found)
+        found = [{"kind": "strongest slot", "noise_multiplier": least}]
     return ", ".join(f"{each['noise_multiplier']:.4g} in {_EACH[each['kind']]}" for each in found)

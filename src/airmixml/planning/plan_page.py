@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -140,10 +139,8 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     power, rounds, dimensions = plain["power_dbm"], plain.get("rounds"), plain["dimensions"]
     yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
     yield "workers", f"{workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
-    multipliers = plain["noise_multipliers"]
-    if plain["limited_share"]:
-        multipliers = [{**min(multipliers, key=itemgetter("noise_multiplier")), "kind": "strongest slot"}]
-    yield "noise multiplier", multipliers_in_words(multipliers)
+    limited = bool(plain["limited_share"])
+    yield "noise multiplier", multipliers_in_words(plain["noise_multipliers"], limited=limited)
     if "power_scale_watts" in plain:
         yield "power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)"
     yield "power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"
