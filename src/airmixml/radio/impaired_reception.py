@@ -70,12 +70,16 @@ class ImpairedArrival(Arrival):
             together = slice(parts[0].start, parts[-1].stop)
             arriving = in_order(self.gains.with_pilots, parts, threads)
             with using_threads(1 if len(parts) > 1 else threads):
-                turned = []
+                gains = None
                 for seats, drawn_gains in zip(parts, arriving, strict=True):
                     turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
                     mean = mean + self._of_pilots(seats, turns)
-                    turned.append(self._turned(seats, drawn_gains[:, :, : frame.pieces], divisor))
-                gains = turned[0] if len(turned) == 1 else torch.cat([each.mT for each in turned], dim=3).mT
+                    if gains is None:  # of both parts, with seats side by side in memory
+                        shape = (2, len(slots), min(drawn_gains.shape[2], frame.pieces), together.stop - together.start)
+                        gains = torch.empty(shape, dtype=drawn_gains.real.dtype, device=index.device).mT
+                    here = slice(seats.start - together.start, seats.stop - together.start)
+                    self._turn(seats, drawn_gains[:, :, : frame.pieces], divisor, gains[:, :, here])
+            assert gains is not None
             for sent, turn in errors.senders(drawn.power_watts[:, together]):
                 weights = gains if turn == 1 else torch.stack([-gains[1], gains[0]])
                 self._add(sent, index[:, together], weights, self.gains.draws.some(together))
@@ -84,8 +88,8 @@ class ImpairedArrival(Arrival):
         # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
         self.clean, self.across = self._over(self.divisor)
 
-    def _turned(self, seats: slice, gains: torch.Tensor, divisor: torch.Tensor | None) -> torch.Tensor:
-        """Take some seats into account, given their gains; return those with shares: 2 x slots x seats x pieces."""
+    def _turn(self, seats: slice, gains: torch.Tensor, divisor: torch.Tensor | None, out: torch.Tensor) -> None:
+        """Take some seats into account, given their gains; put those with shares in ``out``: both parts x gains."""
         ratios, watts = self.drawn.ratios[:, seats], self.drawn.power_watts[:, seats]
         if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
             gains = self.errors.with_amplifiers(gains, ratios, watts)
@@ -94,9 +98,11 @@ class ImpairedArrival(Arrival):
         leaks = leaked(self.air, self.gains.draws.some(seats), gains, mean_square)
         if leaks is not None:
             self._carriers = leaks if self._carriers is None else self._carriers + leaks
-        parts = torch.stack([gains.mT.real, gains.mT.imag]).mT  # seats side by side in memory
+        parts = _both(gains)
         shares = self.errors.add(parts, ratios, self.index[:, seats], watts)
-        return parts.mul_(shares[:, :, None].to(parts.dtype))
+        if shares.is_complex():
+            parts, shares = _both(gains * shares[:, :, None].to(gains.dtype)), torch.ones_like(shares.real)
+        torch.mul(parts, shares[:, :, None].to(parts.dtype), out=out)
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
         """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
@@ -141,7 +147,7 @@ class ImpairedArrival(Arrival):
     def _add(self, sent: Payload, samples: torch.Tensor, gains: torch.Tensor, draws: SeatDraws) -> None:
         """Add what workers with these samples send with gains of 2 x slots x workers x pieces, both parts."""
         for part, weights in zip(("real", "imag"), gains, strict=True):
-            if (part == "imag" or self._sums) and not bool(weights.any()):
+            if (part == "imag" or self._sums) and not (weights[:, :, 0].any() or weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
                 factors = pulse_of(self.air).factors(draw_offsets(draws))
@@ -215,6 +221,11 @@ class ImpairedArrival(Arrival):
             variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
             snr = signal_power(clean, setting.signal.input_symbols) / variance
         return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=self.divisor)
+
+
+def _both(gains: torch.Tensor) -> torch.Tensor:
+    """Return real and imaginary part of gains, slots x seats x pieces, with seats side by side in memory; 2 x these."""
+    return torch.stack([gains.mT.real, gains.mT.imag]).mT
 
 
 def _deviation(setting: AirSetting, drawn: PowerControl) -> torch.Tensor:

@@ -83,9 +83,9 @@ class PeakLimited(Wrapper):
         super().__init__(inner)
         self._limits = limits
 
-    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        limit = self._limits[slot, some, None]
-        return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
+    def sent(self, index: torch.Tensor, slots: slice, some: slice) -> torch.Tensor:
+        limit = self._limits[slots, some, None]
+        return torch.minimum(torch.maximum(super().sent(index, slots, some), -limit), limit)
 
 
 class _Amplified(Wrapper):
@@ -95,9 +95,9 @@ class _Amplified(Wrapper):
         super().__init__(inner)
         self._air, self._saturation, self._part = air, saturation, part
 
-    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        vectors = super().sent(index, slot, some)
-        return amplify(self._air, vectors, self._saturation[slot, some, None])[self._part].to(vectors.dtype)
+    def sent(self, index: torch.Tensor, slots: slice, some: slice) -> torch.Tensor:
+        vectors = super().sent(index, slots, some)
+        return amplify(self._air, vectors, self._saturation[slots, some, None])[self._part].to(vectors.dtype)
 
 
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:

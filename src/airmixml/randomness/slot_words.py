@@ -59,12 +59,18 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
     start, skipped = divmod(first, _WORDS_PER_COUNTER)
     count += skipped
     part = max(_FEWEST_PER_THREAD, _WORDS_PER_COUNTER * -(-count // (_WORDS_PER_COUNTER * torch.get_num_threads())))
+
+    def made(first: int) -> NDArray[np.int64]:
+        counter = np.array([start + first // _WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
+        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
+        return generator.random_raw(min(part, count - first)).view(np.int64)
+
+    if part >= count:
+        return torch.from_numpy(made(0))[skipped:]
     words = np.empty(count, dtype=np.int64)
 
     def make(first: int) -> None:
-        counter = np.array([start + first // _WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
-        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
-        words[first : first + part] = generator.random_raw(min(part, count - first)).view(np.int64)
+        words[first : first + part] = made(first)
 
     without_torch(make, range(0, count, part))
     return torch.from_numpy(words)[skipped:]

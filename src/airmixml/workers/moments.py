@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers, Singles, rows_of, torch, turned_over
+from airmixml.arrays import Doubles, Integers, Singles, in_order, rows_of, torch, turned_over
 from airmixml.workers.signal import BLOCK, NUMBERS_AT_ONCE, Part, Places, PoolPayload, Signal, Vectors, rounding_backoff
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
@@ -173,16 +173,19 @@ class Products(PoolPayload):
         """
         left, right = (torch.from_numpy(each).to(pieces) for each in self.factors(rows))
         left, of_pieces = turned_over(left * shares[..., None]), pieces.mT.contiguous()[..., None]
-        most, found = rows.shape[1] // pieces.shape[1], []
-        tiles, places = self.tiles(tuple(lengths))
-        for tile in tiles:
-            weighted = torch.unflatten(rows_of(left, tile.left), 2, (-1, most)) * rows_of(of_pieces, tile.piece)
+        most, (tiles, places) = rows.shape[1] // pieces.shape[1], self.tiles(tuple(lengths))
+
+        def of_tile(tile: Tile) -> torch.Tensor:
+            weighted = torch.unflatten(rows_of(left, tile.left), 2, (-1, most)).mul_(rows_of(of_pieces, tile.piece))
             columns = right[:, :, None, tile.columns]
             if factors is not None:  # on the side that has few numbers
                 columns = columns * factors[..., None].to(columns)
             products = weighted.flatten(2) @ columns.flatten(2)
             products = products.view(len(rows), len(tile.left), *columns.shape[2:])
-            found.append(products.movedim(2, 0).flatten(2)[:, :, tile.place])
+            return products.movedim(2, 0).flatten(2)[:, :, tile.place]
+
+        threads = torch.get_num_threads() if pieces.device.type == "cpu" else 1
+        found = list(in_order(of_tile, tiles, threads))
         return torch.cat(found, dim=2)[:, :, places].double() * torch.from_numpy(self.grid.weight).to(self.device)
 
     def tiles(self, lengths: tuple[int, ...]) -> tuple[list[Tile], torch.Tensor]:
