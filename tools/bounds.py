@@ -1,8 +1,8 @@
-"""Print the versions that ``make test-lowest`` installs, as constraints: of what users install the lowest or the newest.
+"""Print the versions that ``make test-lowest`` installs, as constraints: the lowest, or the newest.
 
-The lowest are the bounds that ``pyproject.toml`` declares, of the dependencies and of the extras that the tests use. What
-only tests need stays at the versions of ``constraints.txt``. So does torch, whose other versions may be had for GPUs
-alone, of several GB: ``TORCH=2.9.0 make test-lowest`` takes another one.
+The lowest are the bounds that ``pyproject.toml`` declares, of the dependencies and of the extras that the tests use.
+What only tests need stays at the versions of ``constraints.txt``. So does torch, whose other versions may be had for
+GPUs alone, of several GB: ``TORCH=2.9.0 make test-lowest`` takes another one.
 """
 
 import os

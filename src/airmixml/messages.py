@@ -118,6 +118,10 @@ class BoundsWarning(AirMixWarning):
     """Declared bounds leave little of the data."""
 
 
+class ScaledRowsWarning(AirMixWarning):
+    """Rows were scaled by what was measured on them before a protected fit."""
+
+
 class RepeatedFitWarning(AirMixWarning):
     """Protected fits of one process release the same rows several times."""
 

@@ -103,7 +103,9 @@ def answer() -> int:
         said_by = getattr(getattr(problem, "ctx", None), "command_path", "airmix")
         instead = _INSTEAD.get(f"{said_by} {getattr(problem, 'option_name', '')}", "")
         said = getattr(problem, "message", "") if instead else getattr(problem, "format_message", problem.__str__)()
-        return _fail(f"{said} ({f'use {instead}; ' if instead else ''}see {said_by} --help)")
+        if instead:
+            said, instead = said.removesuffix("."), f"use {instead}; "
+        return _fail(f"{said} ({instead}see {said_by} --help)")
     except AirMixError as problem:
         return _fail(_as_typed(str(problem)))
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
