@@ -1,14 +1,17 @@
 """``make mutants`` on a project of one module: what its tests notice, what survives, and what is judged again."""
 
+import importlib
 import importlib.util
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 TOOLS = Path(__file__).parents[1] / "tools"
+SOURCE = TOOLS.parent / "src" / "airmixml"
 MODULE = '''"""A module."""
 
 LIMIT = 4
@@ -41,6 +44,7 @@ def test_ends():
 """
 CALL = """
 import sys
+import tomllib
 from pathlib import Path
 import mutants
 mutants.PRELOADED, mutants.TEST_SECONDS = "", 0.5
@@ -85,3 +89,14 @@ def test_mutants_are_noticed_survive_and_are_judged_again(project: Path) -> None
     assert again["4 -> 5"] == "noticed"
     assert set(again.values()) == {"noticed", "SURVIVED"}
     assert "min(value, LIMIT) -> max(value, LIMIT)" not in again
+
+
+def test_harmless_mutants_are_mutants_of_the_code_and_each_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    mutations = importlib.import_module("mutations")
+    entries = tomllib.loads((TOOLS / "harmless_mutants.toml").read_text(encoding="utf-8"))["harmless"]
+    for entry in entries:
+        source = (SOURCE / entry["file"]).read_text(encoding="utf-8")
+        found = {each.change for each in mutations.mutants_of(source, "", "") if each.text == entry["line"]}
+        assert set(entry["changes"]) <= found, entry
+        assert len(entry["why"]) > 40

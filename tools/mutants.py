@@ -300,7 +300,7 @@ class Project:
     def chosen(self, mutant: Mutant, measured: dict[str, dict[str, Any]], patience: float = 60.0) -> dict[str, float]:
         """Return the tests that execute what a mutant changes, the quickest ones up to so many seconds in total."""
         lines = {(mutant.file, line) for line in mutant.lines}
-        if not lines and mutant.names:
+        if mutant.names:
             used = re.compile(rf"\b({'|'.join(mutant.names)})\b")
             for file in self.files(self.rooms):
                 texts = (self.source / file).read_text(encoding="utf-8").splitlines()

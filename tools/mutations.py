@@ -94,7 +94,7 @@ def mutants_of(source: str, file: str, room: str) -> list[Mutant]:
     tree, texts = ast.parse(source), [line.strip() for line in source.splitlines()]
     seen, found = defaultdict[str, int](int), list[Mutant]()
 
-    def visit(parent: ast.AST, lines: frozenset[int], names: frozenset[str]) -> None:
+    def visit(parent: ast.AST, lines: frozenset[int], names: frozenset[str], of_class: frozenset[int]) -> None:
         for name, value in ast.iter_fields(parent):
             for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if (
@@ -103,7 +103,9 @@ def mutants_of(source: str, file: str, room: str) -> list[Mutant]:
                     or _in_words(node)
                 ):
                     continue
-                inside, set_here = lines, names
+                inside, set_here, around = lines, names, of_class
+                if isinstance(node, ast.ClassDef):
+                    around = frozenset(range(node.lineno, node.end_lineno + 1))
                 if isinstance(node, ast.FunctionDef | ast.Lambda):
                     body = node.body if isinstance(node.body, list) else [node.body]
                     inside = frozenset(range(body[0].lineno, node.end_lineno + 1))
@@ -120,10 +122,10 @@ def mutants_of(source: str, file: str, room: str) -> list[Mutant]:
                     nth = seen[text + change]
                     seen[text + change] += 1
                     site = (tree, parent, name, index, after)
-                    found.append(Mutant(room, file, node.lineno, text, change, inside, set_here, site, nth))
-                visit(node, inside, set_here)
+                    found.append(Mutant(room, file, node.lineno, text, change, inside or around, set_here, site, nth))
+                visit(node, inside, set_here, around)
 
-    visit(tree, frozenset(), frozenset())
+    visit(tree, *3 * (frozenset(),))
     return found
 
 

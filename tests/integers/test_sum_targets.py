@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ive, log_ndtr, ndtri, ndtri_exp
 
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.encoding import draw_skellam, grid_margin
+from airmixml.integers.encoding import draw_skellam, grid_margin, skellam_tail
 from airmixml.integers.integer_noise import SumTarget, fitted, rounded_mu_per_step, variance_for
 from airmixml.messages import PrivacyError
 
@@ -250,3 +250,16 @@ def test_the_largest_variance_of_noise() -> None:
     drawn = draw_skellam(2.0**26, np.random.default_rng(1), (20_000,), simulated=True)
     assert drawn.var() == pytest.approx(2.0**26, rel=5 * math.sqrt(2 / 20_000))
     assert drawn.mean() == pytest.approx(0.0, abs=5 * math.sqrt(2.0**26 / 20_000))
+
+
+@pytest.mark.parametrize("variance", [0.3, 40.0, 1e6])
+@pytest.mark.parametrize("bits", [10, 40, 132])
+def test_tails_of_noise(variance: float, bits: int) -> None:
+    """Chernoff's bound on either tail is below 2^-(bits + 2) there, and not two steps before."""
+
+    def bound(value: float) -> float:
+        return value * math.asinh(value / variance) - value**2 / (math.hypot(value, variance) + variance)
+
+    found = skellam_tail(variance, bits)
+    least = brentq(lambda value: bound(value) - (bits + 2) * math.log(2.0), 1e-9, 1e9)
+    assert found - 2 < least <= found - 1 + 1e-9

@@ -17,6 +17,7 @@ from airmixml.masks.graph import (
     suitable_degree,
     who_is_left,
 )
+from airmixml.masks.keys import word_bytes
 from airmixml.masks.rules import (
     choose_rules,
     is_recoverable,
@@ -192,3 +193,8 @@ def test_rules_are_a_little_worse_than_the_planned_graph() -> None:
     assert (rules.self_deviation, rules.workers, rules.degree, rules.bits) == (7.0, 200, 40, 0)
     assert rules.most_absent == 5
     assert rules.most_absent_neighbours == min(most_among(40, 5, 200), 40 - rules.threshold)
+
+
+def test_words_hold_their_bits() -> None:
+    """8, 16, 32 or 64 bits, the smallest that does."""
+    assert [word_bytes(bits) for bits in (1, 7, 8, 9, 16, 17, 32, 33, 64)] == [1, 1, 1, 2, 2, 4, 4, 8, 8]

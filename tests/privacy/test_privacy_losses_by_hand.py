@@ -1,6 +1,7 @@
 """Each step of the accountant of loss distributions on its own: closed forms, plain convolutions, brute force."""
 
 import math
+from dataclasses import replace
 from functools import reduce
 
 import mpmath
@@ -190,6 +191,18 @@ def test_losses_that_no_grid_resolves_are_counted() -> None:
     """A shift of 1e6 in each of 50 slots: the losses of thousands take steps above 20."""
     mechanism = hidden((1e6,), (50,), 5, 100)
     assert PldAccountant().epsilon(mechanism, 1e-5) == counted_slots_epsilon(mechanism, 1e-5)
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
+def test_where_a_transform_rounds_away_half_of_delta_renyi_orders_take_over(adjacency: str) -> None:
+    """8 x 2^-52 of delta for each slot: half of 1e-12 for 281.5 slots."""
+    for count, by_orders in ((281, False), (282, True)):
+        mechanism = hidden((0.3,), (count,), 5, 1000, adjacency)
+        renyi = mechanism if adjacency == "replace-one" else replace(mechanism, sampling="poisson")
+        bound = min(counted_slots_epsilon(mechanism, 1e-12), certified_epsilon("rdp", renyi, 1e-12))
+        found = PldAccountant().epsilon(mechanism, 1e-12)
+        assert (found == bound) == by_orders
+        assert found <= bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])

@@ -90,6 +90,11 @@ def test_settled_masks_are_the_ones_that_were_chosen(masked: bool) -> None:
     assert settled.privacy.above_thermal_db == pytest.approx(above_thermal_db_of(asked, first), abs=1e-6)
 
 
+def test_a_level_that_rounds_to_zero_is_not_left_to_be_chosen() -> None:
+    settled = with_masks_settled(THIRTY.with_overrides("privacy.above_thermal_db=1e-9"))
+    assert settled.privacy.above_thermal_db == pytest.approx(1e-6, rel=1e-12)
+
+
 def test_the_share_of_masks_that_leaves_least_noise() -> None:
     """r / (1 + r), r = sqrt(N) g, within 0.1 and 0.999; g^2 is half of the squared error."""
     assert times_the_noise(900, 0.2) == pytest.approx(7.0)

@@ -16,10 +16,16 @@ from airmixml.integers.integer_noise import SumTarget, fitted
 from airmixml.masks.graph import Honest
 from airmixml.masks.rules import is_recoverable
 from airmixml.messages import ScenarioError
-from airmixml.privacy import Sensitivity, facts
-from airmixml.radio.masking import most_recoverable_share
+from airmixml.privacy import Design, Sensitivity, Server, facts, state_privacy
+from airmixml.radio.masking import masking_of, most_recoverable_share
 from airmixml.radio.mixing import check_added_power, check_lowest_power
-from airmixml.radio.privacy_target import centring_target, check_privacy_target, slots_target
+from airmixml.radio.privacy_target import (
+    RowPrivacy,
+    centring_target,
+    check_privacy_target,
+    row_amplitude,
+    slots_target,
+)
 from airmixml.radio.workers_noise import IntegerSums, fit_sums
 
 DIGITS = Scenario.preset("trustless-digits")
@@ -117,6 +123,69 @@ def test_how_many_may_be_absent_depends_on_a_degree_that_is_given() -> None:
     assert is_recoverable(100, 32, 0, round(100 * most_recoverable_share(given)))
 
 
+def test_rounding_sets_replaced_vectors_a_little_farther_apart() -> None:
+    """Norms sqrt(3) apart, and 2 sqrt(65) 2^-32 / 0.1 of the norm sqrt(2) besides."""
+    found = INTEGERS.privacy.noise_kind.on_integers(INTEGERS.privacy).rounded(
+        Sensitivity(removal=2.0, replacement=3.0), 65
+    )
+    apart = math.sqrt(3.0) + 20.0 * math.sqrt(65) * 2.0**-32 * math.sqrt(2.0)
+    assert (found.removal, found.numbers) == (2.0, 65)
+    assert found.replacement - 3.0 == pytest.approx(apart**2 - 3.0, rel=1e-6)
+
+
+def test_what_integers_state() -> None:
+    """Twice the hidden variance, as received; of a slot's colluders, the failure of all slots."""
+    asked, moves = INTEGERS.with_overrides("radio.slots=3"), Sensitivity(removal=2.0, replacement=3.0, numbers=65)
+    noise = asked.privacy.noise_kind.on_integers(asked.privacy)
+    sums = fit_sums(asked, moves, masked=True)
+    for watts, received in ((0.0, sums.received_watts), (7e-12, 7e-12)):
+        (fact,) = noise.facts(asked, moves, watts)
+        assert isinstance(fact, facts.WorkersNoise)
+        assert fact.alone_watts == pytest.approx(2.0 * received * sums.hidden_variance, rel=1e-12)
+        assert (fact.rounding, fact.failure) == (sums.rounding, 3 * sums.honest.failure)
+    assert noise.needed_watts(asked, moves) == sums.received_watts
+    assert noise.symbols_on_air(asked, moves, 65) == sums.symbols
+    unknown = Sensitivity(removal=2.0, replacement=3.0)
+    assert noise.sums(asked, unknown) is None
+    assert noise.needed_watts(asked, unknown) is None
+
+
+def test_noise_that_is_not_rounded_states() -> None:
+    """Twice what hides a worker alone, and twice that of all honest workers in the sum; of all slots' graphs."""
+    asked = DIGITS.with_overrides("radio.slots=3", "privacy.colluders=12", "privacy.mask_degree=40")
+    masking = masking_of(asked)
+    assert masking is not None
+    (fact,) = asked.privacy.noise_kind.facts(asked, Sensitivity(removal=2.0, replacement=3.0), 1e-12)
+    assert isinstance(fact, facts.WorkersNoise)
+    assert fact.in_sum_watts == pytest.approx(2.0 * masking.honest.count * masking.own_watts, rel=1e-12)
+    assert fact.alone_watts == pytest.approx(2.0 * masking.hidden_watts, rel=1e-12)
+    assert fact.failure == pytest.approx(3 * 4e-9)
+    thermal = dbm_to_watts(asked.radio.noise_dbm)
+    all_of_them = thermal + 2.0 * asked.radio.scheduled * masking.own_watts
+    assert asked.privacy.noise_kind.in_sum_watts(asked) == pytest.approx(all_of_them, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (("privacy.mask_degree=7",), "privacy.mask_degree = 7: must be an even number"),
+        (("workers.count=30", "radio.scheduled=30", "privacy.mask_degree=32"), "privacy.mask_degree = 32"),
+        (("radio.schedule=poisson",), "radio.schedule"),
+        (("radio.fading=rayleigh",), "needs air.truncation_db"),
+        (("mixing.policy=dirmix", "mixing.prior=[0.0, 1.0]"), "share of 0|mixing.prior"),
+    ],
+)
+def test_scenarios_in_which_noise_and_masks_hide_nobody(changes: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        DIGITS.with_overrides(*changes)
+
+
+def test_degrees_at_the_edge() -> None:
+    thirty = ("workers.count=30", "radio.scheduled=30")
+    assert DIGITS.with_overrides(*thirty, "privacy.mask_degree=30").privacy.mask_degree == 30
+    assert DIGITS.with_overrides(*thirty, "privacy.mask_degree=2").privacy.mask_degree == 2
+
+
 # ------------------------------------------------------------------------------------------------------- power
 
 
@@ -174,3 +243,41 @@ def test_a_mean_takes_its_share_of_a_target() -> None:
 def test_what_only_data_decide_is_refused(key: str) -> None:
     with pytest.raises(ScenarioError, match="the number of rows decides it"):
         check_privacy_target(Scenario.preset("private-mnist").with_overrides(key))
+
+
+def test_what_a_row_had_before_the_draw() -> None:
+    """Of statements for a drawn schedule those of any other are told apart; the rest have none."""
+    design = Design(
+        workers=100,
+        scheduled=4,
+        received_watts=(0.02,),
+        counts=(60,),
+        sensitivity=Sensitivity(removal=6.0, replacement=10.0),
+        noise_watts=4.0,
+    )
+    stated = state_privacy(design, Server(), "gdp", adjacency="replace-one", delta=1e-4)
+    other = replace(stated, adversary="release", before_the_draw=3.0)
+    planned = RowPrivacy(name="a row", held="by one", copies=1, statements=(stated, other))
+    assert planned.before_the_draw == {"release": 3.0}
+    assert planned.epsilons == {"server": stated.epsilon, "release": stated.epsilon}
+    assert planned.when == ", before the draw"  # the schedule fails with 1e-9
+    sure = replace(stated, schedule_failure=0.0)
+    assert RowPrivacy(name="a row", held="by one", copies=1, statements=(sure,)).when == ""
+    assert RowPrivacy(name="a row", held="by two", copies=2, statements=(sure,)).when == ", before the draw"
+    drawn = replace(sure, given="the schedule that was drawn")
+    assert RowPrivacy(name="a row", held="by two", copies=2, statements=(drawn,)).when == ""
+
+
+def test_how_much_a_row_of_several_moves() -> None:
+    """A quarter of four rows; twice that where another may take its place; all where rounding follows."""
+    several = Scenario.preset("private-mnist").with_overrides(
+        "workers.task=regression", "workers.sends=moments", "workers.worker_column=w", "workers.rows_bound=4"
+    )
+    assert row_amplitude(Scenario.preset("private-mnist")) == 1.0
+    for adjacency, capped in (("remove-one", 0.5), ("replace-one", 0.25)):
+        near = several.with_overrides(f"privacy.adjacency={adjacency}")
+        assert row_amplitude(near) == 0.25
+        assert row_amplitude(near.with_overrides("workers.max_rows=8")) == capped
+    one = several.with_overrides("workers.rows_bound=1", "workers.max_rows=8", "privacy.adjacency=remove-one")
+    assert row_amplitude(one) == 1.0
+    assert row_amplitude(several.with_overrides("air.dac_bits=8")) == 1.0
