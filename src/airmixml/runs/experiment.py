@@ -26,7 +26,7 @@ from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import is_one_gaussian
+from airmixml.radio.privacy_target import check_target_met, is_one_gaussian
 from airmixml.radio.tally import placed_distances
 from airmixml.registry import naming_objects
 from airmixml.runs.baselines import baselines_of
@@ -288,6 +288,12 @@ class ProtectedRunner(Runner):
     @property
     def test_rows(self) -> bool:
         return self.public_test
+
+    def _prepare(self, scenario: Scenario) -> None:
+        """Refuse a target that would be missed, too."""
+        super()._prepare(scenario)
+        _, dataset = self.ready[scenario.seed]
+        check_target_met(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
 
     def run_one(self, scenario: Scenario, folder: RunFolder) -> ProtectedResult:
         """Run one seed inside its folder and return its result.
