@@ -64,7 +64,7 @@ class AirMixError(ValueError):
     def saying(self, more: str) -> Self:
         """Return the error with more after its message; what is private stays so."""
         found = type(self).__new__(type(self))
-        AirMixError.__init__(found, f"{private(self, self.public)}; {more}")
+        AirMixError.__init__(found, f"{private(self, self.public)} ({more})")
         return found
 
 
