@@ -66,7 +66,10 @@ class Worker:
         )
         self.process.start()
         theirs.close()
-        self.connection.recv()  # it is ready
+        try:
+            self.connection.recv()  # it is ready
+        except EOFError:
+            raise SystemExit(f"soak: no process could be started on {device}: is it there?") from None
         self.started, self.cpu_before = 0.0, 0.0
 
     def start(self, words: Sequence[str]) -> None:
