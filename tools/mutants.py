@@ -389,17 +389,18 @@ def table(mutants: list[Mutant], verdicts: dict[str, dict[str, Any]], harmless: 
     """Return the counts by room, and the survivors that are not known to be harmless."""
     rows, survivors = [], []
     for room in [*dict.fromkeys(mutant.room for mutant in mutants), "all"]:
-        mine = [mutant for mutant in mutants if room in (mutant.room, "all") and mutant.key in verdicts]
-        noticed = [mutant for mutant in mine if verdicts[mutant.key]["noticed"]]
-        late = [mutant for mutant in mine if verdicts[mutant.key]["noticed_late"]]
-        left = [mutant for mutant in mine if mutant not in noticed]
-        excused = [mutant for mutant in left if harmless.why(mutant)]
-        share = len(noticed) / max(len(mine) - len(excused), 1)
-        counts = (len(mine), len(noticed), len(late), len(excused), len(left) - len(excused))
+        mine = [mutant for mutant in mutants if room in (mutant.room, "all")]
+        excused = [mutant for mutant in mine if harmless.why(mutant)]
+        judged = [mutant for mutant in mine if mutant not in excused and mutant.key in verdicts]
+        noticed, late = (
+            [mutant for mutant in judged if verdicts[mutant.key][name]] for name in ("noticed", "noticed_late")
+        )
+        survivors = [mutant for mutant in judged if mutant not in noticed]
+        share = len(noticed) / max(len(judged), 1)
+        counts = (len(mine), len(excused), len(noticed), len(late), len(survivors) - len(late))
         rows.append(f"{room:12}" + "".join(f"{count:10}" for count in counts) + f"{share:10.0%}")
-        survivors = [mutant for mutant in left if mutant not in excused]
     head = f"{'room':12}" + "".join(
-        f"{word:>10}" for word in ("judged", "noticed", "late", "harmless", "survived", "noticed")
+        f"{word:>10}" for word in ("mutants", "harmless", "noticed", "late", "survived", "noticed")
     )
     return "\n".join([head, *rows, *(f"{x.file}:{x.line}: {x.change}    in: {x.text}" for x in survivors)])
 
@@ -427,7 +428,9 @@ def main(project: Project, arguments: list[str]) -> None:
         with suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()
-    print(table(mutants, project.judge(mutants, long=given.long), Harmless.read(HARMLESS)))
+    harmless = Harmless.read(HARMLESS)
+    verdicts = project.judge([mutant for mutant in mutants if not harmless.why(mutant)], long=given.long)
+    print(table(mutants, verdicts, harmless))
 
 
 if __name__ == "__main__":

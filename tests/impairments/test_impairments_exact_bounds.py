@@ -13,12 +13,14 @@ from scipy.special import gammaincc, gammainccinv
 from scipy.stats import ncx2
 
 from airmixml import Scenario
+from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import (
     GainsInRounds,
     antenna_gain_bound,
     gain_spread,
     largest_fading_ratio,
     largest_fading_sum,
+    with_antennas,
 )
 from airmixml.impairments.gain_laws import GaussianError, SumBound, UniformError, joint_bound, joint_sum_bound
 
@@ -239,6 +241,60 @@ def test_all_antennas_of_a_run() -> None:
     assert antenna_gain_bound(scenario.with_overrides("air.antennas=1"), 40) == 1.0
     assert antenna_gain_bound(scenario.with_overrides("radio.fading=none", "air.truncation_db=-inf"), 40) == 3.0
     assert antenna_gain_bound(scenario.with_overrides("air.truncation_db=-inf"), 40) == math.inf
+
+
+CAMPUS = Scenario.preset("private-mnist-rounds").with_overrides(
+    "workers.count=300", "radio.scheduled=300", "privacy.epsilon=1"
+)
+
+
+@pytest.mark.parametrize(("symbols", "fadings"), [(150, 1), (23_000, 1), (24_000, 2), (90_000, 4), (0, 1024)])
+def test_antennas_over_the_coherence_times_of_a_slot(symbols: int, fadings: int) -> None:
+    """72 blocks of pilots and data are one of them; nobody knows how many symbols: as many as any slot has."""
+    scenario = CAMPUS.on_air("campus").with_overrides("air.antennas=3", "air.gain_failure=1e-3")
+    if symbols:
+        blocks = frame_of(scenario.air, symbols).block_count
+        assert fadings == -(-blocks // scenario.air.blocks_per_fading)
+    chance = 0.5 * 1e-3 / (scenario.slots_on_air * 40 * fadings)
+    exact = largest_fading_ratio(3, 10 ** (scenario.air.truncation_db / 10), chance)
+    assert antenna_gain_bound(scenario, 40, symbols) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("symbols", [150, 90_000])
+def test_sums_of_gains_times_all_antennas(symbols: int) -> None:
+    """Of a gain that is always 1: the worst of 1 + S / u over the coherence times in which a worker sends."""
+    scenario = CAMPUS.on_air("campus").with_overrides("air.antennas=4")
+    floor, fadings = 10 ** (scenario.air.truncation_db / 10), 1 if symbols == 150 else 4
+    found = with_antennas(scenario, SumBound.constant(1.0, 1e6), symbols, 1e-6)
+    assert found is not None
+    grid = np.linspace(4.0, 400.0, 20_000)
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    u = floor + 20.0 * (1.0 + nodes)
+    above = fadings * (gammaincc(3, (grid[:, None] - 1.0) * u) * np.exp(-u) * 20.0 * weights).sum(axis=1)
+    sends = 1.0 - (1.0 - math.exp(-floor)) ** fadings
+    above = np.minimum(above, sends)
+
+    def moment(t: float) -> float:
+        chances = -np.diff(above, append=0.0)
+        return (
+            1.0
+            - sends
+            + (sends - above[0]) * math.exp(4.0 * t)
+            + float(np.exp(t * (grid + grid[1] - grid[0])) @ chances)
+        )
+
+    exact = chernoff(moment, 6, 1e-6, 1.5)
+    assert 0.98 * exact <= found.total(6) <= 1.05 * exact
+
+
+def test_where_nothing_bounds_all_antennas() -> None:
+    bound, campus = SumBound.constant(1.0, 1e6), CAMPUS.on_air("campus")
+    assert with_antennas(campus, None, 150, 1e-6) is None
+    fading = CAMPUS.with_overrides("radio.fading=rayleigh", "air.truncation_db=-3", "air.antennas=4")
+    assert with_antennas(fading, bound, 150, 1e-6) is None  # one antenna is chosen by its channel
+    still = with_antennas(CAMPUS.with_overrides("air.antennas=4"), bound, 150, 1e-6)
+    assert still is not None
+    assert still.total(6) == pytest.approx(4.0 * bound.total(6), rel=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------ spread
