@@ -39,7 +39,7 @@ class PhaseError(Impairment):
 
 @dataclass(frozen=True)
 class FrequencyOffset(Impairment):
-    """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for the slot."""
+    """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for each worker."""
 
     about = "carrier frequency offset between resynchronisations"
     key = "frequency_offset_hz"
@@ -69,11 +69,17 @@ class PhaseNoise(Impairment):
 
 @dataclass(frozen=True)
 class AmplitudeError(Impairment):
-    """abs(g) uniform in dB, at most so many above or below; new in every slot."""
+    """abs(g) uniform in dB, at most so many above or below; it stays with a worker, as data sheets state it."""
 
     about = "error of a transmitter's amplitude"
-    key = "amplitude_error_db"
     largest_db: float
+    stays: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        air = scenario.air
+        stays = "amplitude_error_db" in air.staying
+        return cls(air.amplitude_error_db, stays) if air.amplitude_error_db else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         off_db = self.largest_db * (2.0 * draws.uniforms("amplitude-error") - 1.0)
@@ -83,7 +89,7 @@ class AmplitudeError(Impairment):
         return db_to_ratio(self.largest_db)
 
     def law(self, frame: Frame | None = None) -> UniformError:
-        return UniformError(self.largest_db * math.log(10.0) / 20.0)
+        return UniformError(self.largest_db * math.log(10.0) / 20.0, self.stays)
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ class Doppler(_Additive):
     jointly; blocks are independent of each other. A worker in a fade has a small h(0), and w weighs the more.
 
     Without fading there is one path, from a direction of its own: g(t) = exp(2 pi j f_D cos(a) t) with a uniform for
-    each seat and slot, which moves no power. Rician fading moves the scattered share
+    each worker, which moves no power. Rician fading moves the scattered share
     1 / (K + 1) alone. The direct path, whose own shift is part of ``air.frequency_offset_hz``, stays, and fills up what
     r(t) takes away: (1 - r(t)) d / h(0), by its mean given abs(h(0)) = path_gain f, which is
     rho = a / f I_1(k) / I_0(k) with a^2 = K / (K + 1), k = 2 (K + 1) a f. What it varies around that is of the order of
@@ -227,12 +233,12 @@ class Doppler(_Additive):
             filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
         mean = 1.0 + lost * max(0.0, filled_up - 1.0)
         if frame is None:
-            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+            return GaussianError(mean, variance, over_fading=True, drawn="piece", stays=False)
         times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
         ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
         whole = self._moved(self.scenario.air.block_seconds)
         parts = ((end - start, self._moved(times[end - 1]) / whole) for start, end in pairwise(ends) if end > start)
-        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts))
+        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts), stays=False)
 
     def _moved(self, seconds: float) -> float:
         """Return 1 - r(t)^2, the variance of w, or the largest until then."""
@@ -327,16 +333,18 @@ class EstimationError(_Additive):
 
     def error(self, frame: Frame | None = None) -> GaussianError | None:
         """Return that of the farthest worker."""
-        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block") if fades(self.scenario) else None
+        if not fades(self.scenario):
+            return None
+        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block", stays=False)
 
 
 @dataclass(frozen=True)
 class ReciprocityError(_Additive):
-    """g = 1 + r, r ~ CN(0, NMSE), new in every slot: the uplink is 1 + r times the downlink that was estimated.
+    """g = 1 + r, r ~ CN(0, NMSE) for each worker: the uplink is 1 + r times the downlink that was estimated.
 
     The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
     leaves a multiplicative error (Guillaud, Slock and Knopp 2005, ISSPA). It is relative to the channel itself,
-    so fading makes it no worse. Calibration is repeated from slot to slot, so it says nothing of who sends.
+    so fading makes it no worse. It stays until somebody calibrates again, for good unless an air says otherwise.
     """
 
     about = "difference between uplink and downlink that calibration leaves"
@@ -352,4 +360,5 @@ class ReciprocityError(_Additive):
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
     def error(self, frame: Frame | None = None) -> GaussianError:
-        return GaussianError(1.0, self.nmse, drawn="slot")
+        stays = "reciprocity_nmse_db" in self.scenario.air.staying
+        return GaussianError(1.0, self.nmse, drawn="slot", stays=stays)

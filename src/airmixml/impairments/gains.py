@@ -13,17 +13,41 @@ from zlib import crc32
 import torch
 
 from airmixml.arrays import Doubles, Integers, check_finite, rows_of, turned_over
+from airmixml.impairments.fading import fades
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
 from airmixml.randomness.slot_words import SlotWords, log_gammas, standard_normals, uniforms
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
+from airmixml.scenario.air import STAYING
 
 _SEQUENCES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
 _GAINS_IN_CACHE: Final = 1 << 19
 # Sines and cosines are rounded to float32: a turn is that much softer, so that none adds power by rounding.
 _SOFTER: Final = 1.0 - 2.0**-21
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnWords:
+    """Words that stay with a worker for a whole run, whatever its slot and seat: those of its devices' errors."""
+
+    source: SlotWords
+    workers: int
+    names: frozenset[str]  # of the draws that take them
+    _made: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, scenario: Scenario, source: SlotWords) -> Self:
+        """Return those of a scenario's air."""
+        names = frozenset(STAYING[key] for key in scenario.air.staying)
+        return cls(source=source, workers=scenario.workers.count, names=names)
+
+    def of_all(self, name: str, each: int) -> torch.Tensor:
+        """Return so many words of every worker, made once for many slots; workers x each."""
+        if name not in self._made:
+            self._made[name] = self.source.words(range(self.workers), each, _sequence(name))
+        return self._made[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +65,7 @@ class SeatDraws:
     source: SlotWords
     in_slot: int  # seats of a whole slot
     first_seat: int = 0  # number of the first seat that is drawn; other than 0 for a single slot alone
+    own: OwnWords | None = None  # of errors that stay; None: all are drawn anew in every slot
     _kept: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -102,11 +127,14 @@ class SeatDraws:
         return torch.from_numpy(values).to(self.workers.device, torch.float32)
 
     def _words(self, name: str, each: int) -> torch.Tensor:
-        """Return so many words of each seat, from a sequence that counts through slots and their seats.
+        """Return so many words of each seat, from a sequence that counts through slots and their seats, or workers.
 
         Seats lie side by side in memory, so that whatever is done to pieces is done to rows of many numbers.
         """
-        words = self.source.words(self._seats, each, _sequence(name)).view(*self.workers.shape, each)
+        if self.own is not None and name in self.own.names:
+            words = self.own.of_all(name, each)[self.workers]
+        else:
+            words = self.source.words(self._seats, each, _sequence(name)).view(*self.workers.shape, each)
         return turned_over(words).mT
 
     @property
@@ -301,3 +329,9 @@ def columns(values: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
 def follows_worker(scenario: Scenario) -> bool:
     """Return whether some gain depends on who sits in a seat."""
     return any(each.follows_worker for each in impairments_of(scenario))
+
+
+def phases_stay(scenario: Scenario) -> bool:
+    """Return whether some phase or clock stays with a worker, by which a receiver knows it again."""
+    turned = scenario.air.staying - {"amplitude_error_db"}
+    return bool(turned - {"speed_metres_per_second"} if fades(scenario) else turned)

@@ -20,6 +20,7 @@ from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.messages import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.account import state_slots
 from airmixml.planning.known_inputs import InputMoments, KnownInputs
+from airmixml.planning.multipliers import noise_multipliers
 from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
 from airmixml.planning.sizing import ExpectedSignal, Sizing, plan_masks
 from airmixml.privacy import Design, facts
@@ -151,7 +152,8 @@ def _costs(sizing: Sizing) -> Plan:
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     power_dbm = _power_dbm(scenario, sending)
-    stated = state_slots(target_question(scenario), design, mean_slot, better=True)
+    privacy, asked = scenario.privacy, target_question(scenario)
+    stated = state_slots(asked, design, mean_slot, better=True)
     return Plan(
         name=scenario.name,
         air=scenario.air,
@@ -165,7 +167,7 @@ def _costs(sizing: Sizing) -> Plan:
         verdict=_verdict(scenario, design, limited_share, power_dbm),
         receiver=stated.receiver_in_words,
         if_better=stated.if_better,
-        noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
+        noise_multipliers=noise_multipliers(strongest, privacy.adjacency, asked.delta, sizing.system.rounds),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
         power_dbm=power_dbm,
@@ -275,7 +277,7 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
     return replace(
         real,
         verdict=_verdict(scenario, design, 0.0, power_dbm),
-        noise_multiplier=design.noise_multiplier(privacy.adjacency),
+        noise_multipliers=noise_multipliers(design, privacy.adjacency, privacy.delta, system.rounds),
         received_watts=received_watts if system.link.on_air else math.nan,
         power_scale_watts=received_watts * radio.scheduled**2 if system.link.on_air else math.nan,
         power_dbm=power_dbm,

@@ -7,7 +7,7 @@ hold, what it receives in all slots differs from noise alone by at most
 
 If which class has which name were drawn at random, d^2 / 2 would bound the information on it in nats (capacity of a
 Gaussian channel), so that by Pinsker's inequality no learner were right more often than guessing by more than d / 2. A
-design with d^2 < 1, all that arrives weaker than the noise on one single number, is refused: it would spend privacy
+design with d^2 < 0.1, all that arrives 10 dB below the noise on one single number, is refused: it would spend privacy
 and power for nothing. Designs that are any good have a d^2 of thousands.
 """
 
@@ -20,7 +20,7 @@ from airmixml.messages import ScenarioError
 from airmixml.radio.air import expected_noise
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 
-_LEAST: Final = 1.0  # of d^2
+_LEAST: Final = 0.1  # of d^2: no learner gains more than 16 points on guessing
 _SEATS_LOOKED_AT: Final = 1 << 18
 _NO_LIMIT_DBM: Final = 100.0
 

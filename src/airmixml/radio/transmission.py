@@ -24,7 +24,7 @@ from airmixml.radio.draws import (
     in_blocks,
     suitable_block,
 )
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target, check_target_met
 from airmixml.radio.tally import AirReport
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -226,6 +226,9 @@ def open_air(
         population = deploy(first.workers, dataset, streams)
     elif population.count != count:
         raise ScenarioError(f"workers.count = {count}: must be the population's {population.count}")
+    if context.secret is not None:
+        for scenario in scenarios:
+            check_target_met(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     if first.workers.centre_on_air:
         dataset = centre_privately(scenarios, dataset, population, streams)
     distance_metres = population.distance_metres
