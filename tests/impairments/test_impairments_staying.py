@@ -60,9 +60,10 @@ def test_no_worker_whose_errors_stay_exceeds_the_bound_on_its_rounds_nor_epsilon
 
 
 def gains_of_workers(drawn: SlotTensors) -> dict[int, set[complex]]:
-    """The gains in the first piece that each worker has in all its slots."""
+    """The gains in the first piece that each worker has in all its slots, but for the rounding of products."""
     found: dict[int, set[complex]] = {}
-    for worker, gain in zip(drawn.scheduled_workers.flatten().tolist(), gains_of(drawn)[:, :, 0].ravel(), strict=True):
+    gains = np.round(gains_of(drawn)[:, :, 0].ravel().astype(np.complex128), 5)
+    for worker, gain in zip(drawn.scheduled_workers.flatten().tolist(), gains, strict=True):
         found.setdefault(worker, set()).add(complex(gain))
     return found
 
