@@ -36,22 +36,20 @@ def received_strength(setting: AirSetting, draws: SlotTensors) -> float:
     return slots * setting.sensitivity.removal * float(of_squares.mean())
 
 
-def check_learnable(setting: AirSetting, draws: SlotTensors | None = None) -> None:
+def check_learnable(setting: AirSetting) -> None:
     """Refuse a design from which no server can learn, and say which power or target it would need.
 
     Parameters
     ----------
     setting
-        Of the scenario's own slots.
-    draws
-        Those of some slots; None: the first few are drawn.
+        Of the scenario's own slots, of which the first few are drawn.
 
     Raises
     ------
     ScenarioError
         It names the power limit where that is the reason, or else the target.
     """
-    draws = draws or _first_draws(setting)
+    draws = _first_draws(setting)
     strength = received_strength(setting, draws)
     if strength >= _LEAST or not bool((draws.ratios > 0.0).any()):
         return
@@ -64,7 +62,7 @@ def check_learnable(setting: AirSetting, draws: SlotTensors | None = None) -> No
         asked = AirSetting.of(unlimited, *setting.dimensions, setting.distance_metres)
         asked_dbm = float(watts_to_dbm(float(_first_draws(asked).power_watts.max())))
         limit_dbm = scenario.radio.max_power_dbm
-        needed_dbm = limit_dbm + below_db if policy.follows_channels else asked_dbm
+        needed_dbm = limit_dbm + below_db if policy.follows_channels else asked_dbm  # all that the target allows
         raise ScenarioError(
             f"radio.max_power_dbm = {limit_dbm:g}: {why}; must be at least {math.ceil(needed_dbm)} for this design, "
             "or bring the workers nearer"
@@ -75,10 +73,8 @@ def check_learnable(setting: AirSetting, draws: SlotTensors | None = None) -> No
             f"{scenario.mixing.power_scale_watts / strength:.2g}"
         )
     epsilon = scenario.privacy.epsilon
-    raise ScenarioError(
-        f"privacy.epsilon = {epsilon:g}: {why}; must be about {epsilon * strength**-0.5:.1g} or more, or have more "
-        "workers"
-    )
+    needed = float(f"{epsilon * (_LEAST / strength) ** 0.5:.2g}")
+    raise ScenarioError(f"privacy.epsilon = {epsilon:g}: {why}; must be about {needed:g} or more, or have more workers")
 
 
 def _first_draws(setting: AirSetting) -> SlotTensors:
