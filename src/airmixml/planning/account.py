@@ -170,7 +170,7 @@ class Account:
             adjacency=self.adjacency,
             gain_failure=0.0 if rounding else self.design.failure_of_gains(failure, "none"),
             rounding=rounding,
-            rounded=math.ceil(slots),
+            rounded=max(math.ceil(slots), 1),
             total_at_most=together,
         )
         return certified_epsilon("gdp", typical, self.delta)

@@ -249,8 +249,9 @@ class Release(HiddenSchedule):
         samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
         hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
         if design.says(OthersInSeats):  # softer, or silent; or turned, so that both vectors may add up
-            both = 4.0 if design.fact(OthersInSeats).turned else 1.0
-            hidden = max(hidden, both * design.sensitivity.removal)
+            other = (4.0 if design.fact(OthersInSeats).turned else 1.0) * design.sensitivity.removal
+            hidden = max(hidden, other)
+            known = max(known, other) if adjacency == "remove-one" else known  # a removed one's seats go to others
         return hidden, known
 
 

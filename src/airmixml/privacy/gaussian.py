@@ -108,6 +108,8 @@ class GaussianSlots:
         All tails that are cut take that share of delta.
         """
         assert self.rounding is not None
+        told = self.rounded >= 1 and len(self.rounding.numbers) >= len(self.counts)
+        require(told, "rounding: needs an entry for each kind of slots, and rounded, the slots of a worker, at least 1")
         left, numbers = self.rounded, 0
         for each, count in sorted(zip(self.rounding.numbers, self.counts, strict=False), reverse=True):
             numbers += each * min(left, count)
