@@ -400,7 +400,7 @@ def table(mutants: list[Mutant], verdicts: dict[str, dict[str, Any]], harmless: 
         counts = (len(mine), len(excused), len(noticed), len(late), len(survivors) - len(late))
         rows.append(f"{room:12}" + "".join(f"{count:10}" for count in counts) + f"{share:10.0%}")
     head = f"{'room':12}" + "".join(
-        f"{word:>10}" for word in ("mutants", "harmless", "noticed", "late", "survived", "noticed")
+        f"{word:>10}" for word in ("mutants", "harmless", "noticed", "late", "survived", "share")
     )
     return "\n".join([head, *rows, *(f"{x.file}:{x.line}: {x.change}    in: {x.text}" for x in survivors)])
 

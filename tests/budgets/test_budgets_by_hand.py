@@ -22,15 +22,15 @@ FIVE = People(label="rows of five", count=5)
 
 def test_what_a_ledger_shows_of_all() -> None:
     """Of five workers, two beyond a budget of 1, one within a billionth of it; the median is that of the third."""
-    spent = Loss.of(epsilon=np.array([0.2, 1.0 + 5e-10, 1.5, 3.0, 0.0]))
+    spent = Loss.of(epsilon=np.array([0.2, 1.0 + 5e-10, 1.05, 3.0, 0.0]))
     standing = Standing(adversary="server", budget=Budget(epsilon=1.0, delta=1e-5), spent=spent.spread(), names=())
     summary = standing.summary(2)
     assert (summary["workers"], summary["over_budget"]) == (5, 2)
     assert summary["median_spent"] == pytest.approx(1.0)
     assert [each["worker"] for each in summary["fullest"]] == ["3", "2"]
-    assert [each["spent"] for each in summary["fullest"]] == [3.0, 1.5]
+    assert [each["spent"] for each in summary["fullest"]] == [3.0, 1.05]
     assert [each["left"] for each in summary["fullest"]] == [0.0, 0.0]
-    assert [row["epsilon_spent"] for row in standing.rows()] == pytest.approx([0.2, 1.0, 1.5, 3.0, 0.0])
+    assert [row["epsilon_spent"] for row in standing.rows()] == pytest.approx([0.2, 1.0, 1.05, 3.0, 0.0])
     nobody = Standing(adversary="server", budget=standing.budget, spent=Loss.nothing(0), names=())
     assert (nobody.summary(3)["median_spent"], nobody.summary(3)["over_budget"]) == (0.0, 0)
     named = Standing(adversary="server", budget=standing.budget, spent=spent.spread(), names=("a", "b", "c", "d", "e"))

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import ive, log_ndtr, ndtri, ndtri_exp
 
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.integers.encoding import draw_skellam, grid_margin, skellam_tail
+from airmixml.integers.encoding import SkellamTable, draw_skellam, grid_margin, skellam_tail
 from airmixml.integers.integer_noise import SumTarget, fitted, rounded_mu_per_step, variance_for
 from airmixml.messages import PrivacyError
 
@@ -263,3 +263,24 @@ def test_tails_of_noise(variance: float, bits: int) -> None:
     found = skellam_tail(variance, bits)
     least = brentq(lambda value: bound(value) - (bits + 2) * math.log(2.0), 1e-9, 1e9)
     assert found - 2 < least <= found - 1 + 1e-9
+
+
+def test_all_workers_are_modelled_unless_some_are_absent() -> None:
+    """Two workers, of zeros: twice the noise of one."""
+    code = IntegerCode(numbers=30_000, norm=100.0, step=0.5, bits=16)
+    noise = IntegerNoise(code=code, workers=2, variance_per_worker=5.0)
+    zeros, generator = np.zeros((1, 30_000)), np.random.default_rng(2)
+    for found in (
+        noise.modelled_sum(zeros[0], zeros, generator),
+        noise.received(np.zeros(30_000, dtype=np.int64), 2, generator),
+        noise.sum_of([np.zeros((2, 30_000))], generator),
+    ):
+        assert found.var() == pytest.approx(10.0 * 0.25, rel=5 * math.sqrt(2 / 30_000))
+
+
+def test_a_word_that_ties_with_the_last_threshold() -> None:
+    """Thresholds (5, 10) and (9, 20): of the word 9 the next ones decide, 7 below the threshold and 30 above."""
+    table = SkellamTable(-1, np.array([5, 9], dtype=np.uint64), np.array([10, 20], dtype=np.uint64))
+    words = np.array([5, 5, 9, 9, 4, 6, 10], dtype=np.uint64)
+    more = {(0,): 9, (1,): 10, (2,): 7, (3,): 30}
+    assert table.at(words, lambda place: more[tuple(map(int, place))]).tolist() == [-1, 0, 0, 1, -1, 0, 1]

@@ -122,6 +122,12 @@ def test_epsilon_is_where_delta_is_met(
         assert divergence(found) == pytest.approx(delta, rel=1e-7, abs=1e-12)
 
 
+def test_where_delta_covers_all_losses_epsilon_is_zero() -> None:
+    losses = LossDistribution(step=1.0, lowest=2, masses=np.array([0.3]), infinite_mass=0.1)
+    assert (losses.epsilon(0.5), losses.epsilon(0.05)) == (0.0, math.inf)
+    assert losses.epsilon(0.3) == pytest.approx(2.0 + math.log1p(-0.2 / 0.3))
+
+
 def test_composed_losses_are_those_of_plain_convolutions() -> None:
     """Three times one law and twice another: masses, places, and what is certain."""
     first = LossDistribution(step=0.5, lowest=-2, masses=np.array([0.2, 0.1, 0.4, 0.2]), infinite_mass=0.1)

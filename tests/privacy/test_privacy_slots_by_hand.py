@@ -20,7 +20,8 @@ from airmixml.privacy.gaussian import (
     log_gaussian_delta,
     total_variation,
 )
-from airmixml.privacy.statements import Ledger, state_row, with_any_schedule
+from airmixml.privacy.paper_bounds import slot_privacy_loss, tight_epsilon, total_privacy_loss
+from airmixml.privacy.statements import Ledger, PrivacyStatement, state_row, with_any_schedule
 
 SLOTS = GaussianSlots(squared_shifts=(0.5, 2.0, 0.0, 1.0), counts=(30, 10, 5, 0), adjacency="replace-one")
 DESIGN = Design(
@@ -147,8 +148,8 @@ def test_a_mu_beyond_all_digits_has_a_simple_bound() -> None:
     assert gaussian_epsilon(1e7, 1e-5) >= 1e14 / 2 + 1e7 * z
 
 
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.3])
-@pytest.mark.parametrize("epsilon", [1e-15, 1e-6, 0.1, 1.0, 100.0, 1e8])
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.3])
+@pytest.mark.parametrize("epsilon", [1e-15, 1e-6, 0.1, 1.0, 100.0, 1e8, 1e14])
 def test_the_largest_mu_of_an_epsilon(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_epsilon(mu, delta) <= epsilon
@@ -196,6 +197,9 @@ def test_a_drawn_schedule_tells_what_any_other_would_have_cost() -> None:
     most = limited.stating(facts.Drawn(received_watts=0.16, participations=8))
     same = state_privacy(most, Server(), "gdp", adjacency="replace-one", delta=1e-4)
     assert with_any_schedule(same, most, Server()).before_the_draw is None
+    strong = limited.stating(facts.Drawn(received_watts=0.16, participations=5))  # fewer slots, and as much power
+    same = state_privacy(strong, Server(), "gdp", adjacency="replace-one", delta=1e-4)
+    assert with_any_schedule(same, strong, Server()).before_the_draw is None
     plan = state_privacy(limited, Server(), "gdp", adjacency="replace-one", delta=1e-4)
     assert with_any_schedule(plan, limited, Server()) is plan
 
@@ -235,3 +239,33 @@ def test_a_target_that_no_power_keeps_is_refused() -> None:
     # Sixty slots of ln(1 + r^2 4 (e^s - 1)), s = 0.1 times the factor.
     loss = 60 * math.log1p(0.04**2 * 4 * math.expm1(0.1 * factor))
     assert loss == pytest.approx(9.5 - math.log(1e4), rel=1e-6)
+
+
+def test_statements_that_assume_nothing_more() -> None:
+    """Nothing fails, nobody colludes, no antenna counts, and gains are as planned."""
+    plain = PrivacyStatement(
+        epsilon=1.0,
+        delta=1e-5,
+        adversary="server",
+        accountant="gdp",
+        adjacency="replace-one",
+        sensitivity=1.0,
+        sampling="none",
+        sampling_rate=1.0,
+        compositions=1,
+        noise_watts_per_symbol=1.0,
+    )
+    assert (plain.failure, plain.gain_failure, plain.gain_bound) == (0.0, 0.0, 1.0)
+    assert (plain.colluders, plain.antennas, plain.if_better) == (0, 0, {})
+    assert (plain.target_epsilon, plain.before_the_draw, plain.unit) == (None, None, "worker")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.05])
+def test_bounds_of_the_paper_need_a_delta(delta: float) -> None:
+    with pytest.raises(PrivacyError, match="delta = "):
+        tight_epsilon([0.5], [3], sampling_rate=0.1, delta=delta)
+    with pytest.raises(PrivacyError, match="delta = "):
+        total_privacy_loss(1.0, delta)
+    for rate in (0.0, 1.05):
+        with pytest.raises(PrivacyError, match="sampling_rate"):
+            slot_privacy_loss(0.5, rate)

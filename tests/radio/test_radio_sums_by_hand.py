@@ -42,21 +42,21 @@ def test_what_hides_a_worker_in_a_sum(masked: bool, carriers: int) -> None:
     sums = replace(SUMS, masked=masked)
     step_mu = 2.0 * float(ndtri((1.0 + ive(0, 3.0 * carriers)) / 2.0))
     assert sums.carriers == carriers
-    assert sums.step_mu == pytest.approx(step_mu, rel=1e-10)
-    assert sums.hidden_variance == pytest.approx((0.25 / step_mu) ** 2, rel=1e-9)
+    assert sums.step_mu == pytest.approx(step_mu, rel=1e-10, abs=0.0)
+    assert sums.hidden_variance == pytest.approx((0.25 / step_mu) ** 2, rel=1e-9, abs=0.0)
 
 
 def test_numbers_of_a_sum() -> None:
     """Noise 36 squared steps of 1/16, rounding 12 / 4 of them, in the mean over twelve; ten planes of six numbers."""
-    assert SUMS.mixture_variance == pytest.approx((36 + 3) / 16 / 144, rel=1e-12)
+    assert SUMS.mixture_variance == pytest.approx((36 + 3) / 16 / 144, rel=1e-12, abs=0.0)
     assert SUMS.symbols == 60
     told = SUMS.to_dict()
     assert told["noise_in_steps"] == pytest.approx(6.0)
     assert told["rounding_share"] == pytest.approx(3 / 39)
     assert (told["carriers"], told["wrap_failure"], told["assumed_range"]) == (9, 1e-9, 0.0)
     masking = SUMS.as_masking(INTEGERS)
-    assert masking.own_watts == pytest.approx(5e-12 * 3.0 / 16)
-    assert masking.pair_watts == pytest.approx(1e8 * masking.own_watts)
+    assert masking.own_watts == pytest.approx(5e-12 * 3.0 / 16, rel=1e-9, abs=0.0)
+    assert masking.pair_watts == pytest.approx(1e8 * masking.own_watts, rel=1e-9, abs=0.0)
     assert masking.self_watts == 0.0
 
 
@@ -164,7 +164,7 @@ def test_rounding_sets_replaced_vectors_a_little_farther_apart() -> None:
     )
     apart = math.sqrt(3.0) + 20.0 * math.sqrt(65) * 2.0**-32 * math.sqrt(2.0)
     assert (found.removal, found.numbers) == (2.0, 65)
-    assert found.replacement - 3.0 == pytest.approx(apart**2 - 3.0, rel=1e-6)
+    assert found.replacement - 3.0 == pytest.approx(apart**2 - 3.0, rel=1e-6, abs=0.0)
 
 
 def test_what_integers_state() -> None:
@@ -175,7 +175,7 @@ def test_what_integers_state() -> None:
     for watts, received in ((0.0, sums.received_watts), (7e-12, 7e-12)):
         (fact,) = noise.facts(asked, moves, watts)
         assert isinstance(fact, facts.WorkersNoise)
-        assert fact.alone_watts == pytest.approx(2.0 * received * sums.hidden_variance, rel=1e-12)
+        assert fact.alone_watts == pytest.approx(2.0 * received * sums.hidden_variance, rel=1e-12, abs=0.0)
         assert fact.rounding == facts.Rounding(step_mu=(sums.step_mu,), numbers=(65,))
         assert fact.failure == 3 * sums.honest.failure
     assert noise.needed_watts(asked, moves) == sums.received_watts
@@ -192,12 +192,12 @@ def test_noise_that_is_not_rounded_states() -> None:
     assert masking is not None
     (fact,) = asked.privacy.noise_kind.facts(asked, Sensitivity(removal=2.0, replacement=3.0), 1e-12)
     assert isinstance(fact, facts.WorkersNoise)
-    assert fact.in_sum_watts == pytest.approx(2.0 * masking.honest.count * masking.own_watts, rel=1e-12)
-    assert fact.alone_watts == pytest.approx(2.0 * masking.hidden_watts, rel=1e-12)
+    assert fact.in_sum_watts == pytest.approx(2.0 * masking.honest.count * masking.own_watts, rel=1e-12, abs=0.0)
+    assert fact.alone_watts == pytest.approx(2.0 * masking.hidden_watts, rel=1e-12, abs=0.0)
     assert fact.failure == pytest.approx(3 * 4e-9)
     thermal = dbm_to_watts(asked.radio.noise_dbm)
     all_of_them = thermal + 2.0 * asked.radio.scheduled * masking.own_watts
-    assert asked.privacy.noise_kind.in_sum_watts(asked) == pytest.approx(all_of_them, rel=1e-9)
+    assert asked.privacy.noise_kind.in_sum_watts(asked) == pytest.approx(all_of_them, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_what_a_fixed_power_receives_at_most() -> None:
     ):
         asked = fixed.with_overrides(*changes)
         watts = asked.mixing.power_policy.largest_received_watts(asked, 1.0)
-        assert watts == pytest.approx(2e-9 * share**2, rel=1e-12)
+        assert watts == pytest.approx(2e-9 * share**2, rel=1e-12, abs=0.0)
 
 
 def test_a_lowest_power_that_nobody_needs_is_refused() -> None:
@@ -271,7 +271,7 @@ def test_a_mean_takes_its_share_of_a_target() -> None:
     assert slots_target(digits.with_overrides("workers.centre=none")) == (epsilon, delta)
     shared = digits.with_overrides("workers.centre=private")
     assert slots_target(shared) == (pytest.approx(0.8 * epsilon), pytest.approx(0.8 * delta))
-    assert centring_target(shared)[1] == pytest.approx(0.2 * delta)
+    assert centring_target(shared)[1] == pytest.approx(0.2 * delta, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("key", ["workers.count=0", "radio.scheduled=0", "privacy.delta=0"])
