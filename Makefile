@@ -3,9 +3,11 @@
 # make test        lint, types, and all tests but the long ones
 # make test-long   the long tests, and a small version of all of the paper's tables and figures
 # make test-deploy the tests of running systems, with a real broker; installs Debian packages where it may
+# make test-lowest the quickest tests on the lowest versions that pyproject.toml allows, and on the newest
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
+# make soak        three minutes of small random scenarios; MINUTES=60 takes longer, SOAK="--help" lists what else
 # make docs        build the documentation site in build/site, and run its examples; warnings are errors
 # make bench       measure the CPU rows of docs/performance.md on two cores, and write them there
 # make bench-gpu   the same for the rows of a GPU
@@ -16,6 +18,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+MINUTES ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
@@ -25,7 +28,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
 DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio python3-soapysdr
 
-.PHONY: demo test test-long test-deploy check lint format coverage docs bench bench-gpu mutants slow-list reproduce-quick browser setup clean
+.PHONY: demo test test-long test-lowest test-deploy soak check lint format coverage docs bench bench-gpu mutants slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -74,12 +77,36 @@ test-long: $(READY)
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
+# Each in an environment of its own; the installed versions are printed before the tests.
+test-lowest: build/lowest/.ready build/newest/.ready
+	$(call quickest,lowest)
+	$(call quickest,newest)
+
+build/%/.ready: pyproject.toml constraints.txt tools/install.py tools/bounds.py src/airmixml/version.py
+	@echo "Setting up build/$*: a minute or two, once."
+	@mkdir -p $(VENV) build/$*
+	$(call install,$(PYTHON) -m venv build/$* && build/$*/bin/python tools/bounds.py $* >build/$*/versions.txt \
+	  && build/$*/bin/python tools/install.py -c build/$*/versions.txt -e '.[dev]' \
+	  && build/$*/bin/python tools/install.py -c build/$*/versions.txt --no-deps jax-privacy \
+	  && PYTHONDONTWRITEBYTECODE= build/$*/bin/python -c $(OFTEN))
+	@touch $@
+
+define quickest
+	@echo "$(1) versions; torch is the build that was asked for, not the $(1):"
+	@build/$(1)/bin/python -m pip --disable-pip-version-check freeze --exclude-editable | grep -iE \
+	  '^(torch|numpy|scipy|scikit-learn|matplotlib|pillow|typer|rich|filelock|randomgen|pandas)==' | paste -sd ' '
+	OMP_NUM_THREADS=1 build/$(1)/bin/pytest -n $(JOBS) --dist worksteal -m "not long and not slow and not deploy"
+endef
+
 # What needs Debian packages, and the kill matrix, which needs none and runs without them too.
 test-deploy: $(READY)
 	@dpkg -s $(DEBIAN) >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  apt-get install -y -qq --no-install-recommends $(DEBIAN) >$(LOG) 2>&1; } || { echo "make: ***"; \
 	  echo "make: *** COULD NOT INSTALL $(DEBIAN)"; echo "make: *** tests that need them are SKIPPED"; echo "make: ***"; }
 	$(PYTEST) -m deploy tests/deploy
+
+soak: $(RUNS)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/soak.py --minutes $(MINUTES) --jobs $(JOBS) $(SOAK)
 
 check: lint
 	$(PYTEST) -m "not long and not slow and not deploy"

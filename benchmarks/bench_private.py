@@ -5,6 +5,9 @@ Images are made up and in memory before the clock starts; both sides scale them 
 
 from __future__ import annotations
 
+import time
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,9 +21,10 @@ from airmixml.attacks.server_attacks import solve_least_squares
 from airmixml.attacks.watched import MixingMatrix
 from airmixml.data import scale_to_unit
 from airmixml.edge.training import learn
+from airmixml.impairments.frame import frame_of
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
-from airmixml.workers import deploy, encode, load_dataset
+from airmixml.workers import Signal, deploy, encode, load_dataset
 from bench_kit import Row, alternately, row, seconds_of
 from made_up_digits import CLASSES, SIDE, images, made_up_digits, on_made_up_digits
 
@@ -28,6 +32,7 @@ PRIVATE = "`private-mnist` end to end"
 PRIVATE_ON_GPU = "`private-mnist` end to end, one GPU"
 SKLEARN = "scikit-learn: same features, exact normal equations, no radio"
 ATTACK, ATTACK_ON_GPU = "least-squares attack of `paper-mnist`", "least-squares attack of `paper-mnist`, one GPU"
+IDEAL_AIR = "ours on the ideal air"
 LSMR = "SciPy `lsmr`, column by column"
 COLUMNS = 794
 TOLERANCE = 1e-5  # of the gradient, where a column stops
@@ -36,19 +41,52 @@ _COLUMNS_TRIED = 2
 
 def rows(device: str, quick: bool) -> list[Row]:
     """Return what both take on the device; the libraries run on the CPU alone."""
-    return [_private_row(device, quick), _attack_row(device, quick)]
+    return [_private_row(device, quick), *_air_rows(device, quick), _attack_row(device, quick)]
+
+
+def _preset(samples: int, features: int) -> Scenario:
+    """Return the preset with so many workers and features; images are made before the clock starts, and kept."""
+    preset = Scenario.preset("private-mnist").with_overrides(
+        f"workers.count={samples}", f"workers.train_samples={samples}", f"radio.scheduled={samples}"
+    )
+    for seed, count in ((0, samples), (1, 10_000)):
+        images(count, seed)
+    return on_made_up_digits(preset, samples).with_overrides(f"workers.features={features}")
+
+
+def _air_rows(device: str, quick: bool) -> list[Row]:
+    """Return what all gains of `campus` cost, and how that grows with workers and pieces of a slot."""
+    found = []
+    for share, features in ((1, 256),) if quick else ((1, 1024), (2, 1024), (4, 1024), (1, 512), (1, 256)):
+        samples = 4000 if quick else 60_000 // share
+        ideal = _preset(samples, features)
+        on_air = ideal.on_air("campus")
+        signal = Signal.of(ideal.workers, features, CLASSES)
+        pieces = frame_of(on_air.air, signal.symbols).pieces
+        scenarios = {"ours": on_air, "theirs": ideal}
+        works = {name: partial(learned, scenario, device) for name, scenario in scenarios.items()}
+        best, processor = alternately(works, repeats=1 if quick else 2, device=device), {}
+        for name, work in works.items():
+            started = time.process_time()
+            work()
+            processor[name] = time.process_time() - started
+        found.append(
+            row(
+                f"`private-mnist` on `campus`: {samples:,} workers, {pieces:,} pieces",
+                IDEAL_AIR,
+                best["ours"],
+                best["theirs"],
+                target={"within": 4},
+                note=f"{processor['ours']:.1f} s of processor time, {processor['theirs']:.1f} s on the ideal air",
+                processor_ratio=processor["ours"] / processor["theirs"],
+            )
+        )
+    return found
 
 
 def _private_row(device: str, quick: bool) -> Row:
     samples = 4000 if quick else 60_000
-    preset = Scenario.preset("private-mnist").with_overrides(
-        f"workers.count={samples}", f"workers.train_samples={samples}", f"radio.scheduled={samples}"
-    )
-    scenario = on_made_up_digits(preset, samples)
-    if quick:
-        scenario = scenario.with_overrides("workers.features=256")
-    for seed, count in ((0, samples), (1, 10_000)):
-        images(count, seed)  # made before the clock starts, and kept
+    scenario = _preset(samples, 256 if quick else 1024)
     works = {"ours": lambda: learned(scenario, device), "theirs": lambda: normal_equations(scenario, samples)}
     if device != "cpu":
         works["ours"]()  # a GPU starts up once

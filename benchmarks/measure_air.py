@@ -26,6 +26,7 @@ from airmixml import Scenario, Speed, __version__
 from airmixml.arrays import watts_to_dbm
 from airmixml.data import DataSet
 from airmixml.edge import learn
+from airmixml.radio.tally import Tally
 from airmixml.scenario import AIR_PRESETS, RunContext, Workers, preset_names
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle
@@ -92,6 +93,17 @@ def loaded(workers: Workers, seed: int, device: str) -> DataSet:
     return load_dataset(workers, Streams(seed), device=device)
 
 
+def mean_power_dbm(report: Tally) -> float:
+    """Return the energy of a worker in its slots over the time that it sends: on a digital link, its own packets."""
+    in_slots = report.energy_joules - report.system.acquisition_joules
+    if report.system.link.on_air:
+        slots = max(1.0, report.slots * report.scenario.sampling_rate)
+        seconds = (report.air_seconds - report.system.acquisition_seconds) / report.slots * slots
+        return float(watts_to_dbm(in_slots / report.scenario.workers.count / seconds))
+    sent = report.in_all(lambda each: each.joules_per_watt) * report.ledger.participations.mean() / report.slots
+    return float(watts_to_dbm(in_slots / report.scenario.workers.count / sent))
+
+
 def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
     """Return accuracy, privacy and cost of one run."""
     scenario = settle(Scenario.preset(entry.preset).on_air(entry.air).with_overrides(*entry.changes))
@@ -101,9 +113,6 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
     learned = learn(scenario, dataset=data, context=RunContext(speed=Speed(device=device, threads=threads)))
     seconds, report = time.perf_counter() - started, learned.transmission.report
     spent = report.to_dict()
-    slots_of_a_worker = max(1.0, report.slots * scenario.sampling_rate)
-    in_slots = report.energy_joules - report.system.acquisition_joules
-    on_air = (report.air_seconds - report.system.acquisition_seconds) / report.slots * slots_of_a_worker
     return {
         **asdict(entry),
         "accuracy": learned.trained.history.final_accuracy,
@@ -117,7 +126,7 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
         "acquisition_joules": report.system.acquisition_joules,
         "energy_joules": report.energy_joules,
         "power_dbm": spent["power_dbm"],
-        "mean_power_dbm": float(watts_to_dbm(in_slots / scenario.workers.count / on_air)),
+        "mean_power_dbm": mean_power_dbm(report),
         "seconds": seconds,
         "airmixml": __version__,
     }

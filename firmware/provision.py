@@ -32,6 +32,11 @@ _RAW: Final = np.dtype("<f4")  # of the numbers that a device measures
 def provisioned(contract: Contract, name: str) -> bytes:
     """Return the constants of the worker of that name; refuse a contract that firmware cannot keep."""
     workers, rows = contract.plan.workers, contract.encoder.row_format
+    for key, whose in (
+        (contract.server_key, "server"),
+        (contract.members[contract.identity(name)].verifying_key, name),
+    ):
+        contract.check_key(key, whose)  # a device reads no list of revoked keys
     place, kind = _moments(contract)
     _check(workers)
     features = encoded_dim(workers, rows.width)

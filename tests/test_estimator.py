@@ -1,5 +1,6 @@
 import math
 import pickle
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -8,12 +9,18 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.utils.estimator_checks import (
+    check_complex_data,
+    check_estimator_sparse_array,
+    check_estimator_sparse_matrix,
+    check_requires_y_none,
+    estimator_checks_generator,
+)
 
-from airmixml import AirMixClassifier
+from airmixml import AirMixClassifier, AirMixRegressor
 from airmixml.estimator import spending
-from airmixml.messages import PrivacyError, ScenarioError
+from airmixml.messages import PrivacyError, ScaledRowsWarning, ScenarioError
 from airmixml.privacy.gaussian import gaussian_mu
 
 QUICK = {
@@ -66,6 +73,40 @@ CHECKS = [
 @pytest.mark.parametrize("check", CHECKS)
 def test_scikit_learn_contract(check: Callable[[AirMixClassifier], None]) -> None:
     check(clone(CHECKED))
+
+
+@pytest.mark.parametrize("targets", [False, True])
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_estimator_sparse_array,
+        check_estimator_sparse_matrix,
+        check_complex_data,
+        check_requires_y_none,
+    ],
+)
+@pytest.mark.filterwarnings("error::UserWarning")  # of messages that scikit-learn does not expect
+def test_bad_input_is_named_before_classes_or_bounds_are_asked_for(
+    check: Callable[[str, object], None], targets: bool
+) -> None:
+    estimator = AirMixRegressor(epsilon=1.0) if targets else AirMixClassifier(epsilon=1.0)
+    check(type(estimator).__name__, estimator)
+    inputs = np.full((9, 2), np.nan)
+    with pytest.raises(ValueError, match="missing or infinite value"):
+        estimator.fit(inputs, np.arange(9) % 2)
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()])
+def test_a_scaler_that_was_fitted_on_private_rows_is_warned_of(scaler: object) -> None:
+    inputs, targets = load_iris(return_X_y=True)
+    model = AirMixClassifier(epsilon=5.0, input_bounds=(-4.0, 4.0), classes=[0, 1, 2])
+    with pytest.warns(ScaledRowsWarning, match="declare input_bounds"):
+        make_pipeline(clone(scaler), model).fit(inputs, targets)
+    half = clone(scaler).fit(inputs[::2])  # stands for public rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaledRowsWarning)
+        clone(model).fit(half.transform(inputs[1::2]), targets[1::2])
+        clone(model).fit(inputs, targets)
 
 
 def test_scikit_learn_has_the_short_checks() -> None:

@@ -1,6 +1,7 @@
 """Objects given in Python where a scenario has the name of a built-in one."""
 
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -17,11 +18,16 @@ from torch import nn
 
 import airmixml
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate, train
+from airmixml.budgets import LedgerFile, People
 from airmixml.edge import ClosedForm, LearnerModel
-from airmixml.messages import PluginError, RunFolderError
+from airmixml.messages import PluginError, PrivacyError, RunFolderError
 from airmixml.planning.account import account_scenario
+from airmixml.planning.account_page import account_page
 from airmixml.privacy import Server
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.mixing import PowerPolicy
+from airmixml.radio.privacy_target import private_received_watts
+from airmixml.radio.system import sensitivity_of
 from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
 from airmixml.registry import Registry, naming_objects
 from airmixml.reports import write_report
@@ -92,6 +98,51 @@ def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> No
     assert load_model(tmp_path / "run", objects=[Quieter(0.125)]).predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
     with pytest.raises(PluginError, match=r"^objects = 3: "):
         load_model(tmp_path / "run", objects=[3])
+
+
+@dataclass
+class Louder(PowerPolicy):
+    """Always so much, whatever the target."""
+
+    watts: float
+    about = "the same power for every target"
+    keeps_target = True
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
+        return self.watts
+
+
+def test_power_that_misses_the_target_is_flagged_in_a_simulation_and_refused_in_protection(tmp_path: Path) -> None:
+    """Twice the power is sqrt(2) mu. Nothing is sent, charged or written; the least target that would do is told."""
+    twice, delta = with_power(Quieter(2.0)), PRIVATE.privacy.delta
+    report = simulate(twice).report
+    mu = math.sqrt(2.0) * gaussian_mu(5.0, delta)
+    assert report.privacy.epsilon == pytest.approx(gaussian_epsilon(mu, delta), rel=1e-9)
+    told = f"what would be sent has epsilon {report.privacy.epsilon:.4g} by gdp against server"
+    ledger = tmp_path / "budgets.sqlite"
+    LedgerFile.create(ledger, epsilon=100.0, delta=0.1, people=People(label="flower"))
+    before = ledger.read_bytes()
+    dealt = twice.with_overrides("workers.holding=dealt", "workers.count=100", "radio.scheduled=100")
+    for scenario, charged in ((twice, None), (dealt, ledger)):
+        with pytest.raises(PrivacyError, match=rf"^privacy\.epsilon = 5: .*{told}; let it plan less power$"):
+            airmixml.run(scenario, out=tmp_path / "run", private=True, pictures=False, ledger=charged)
+        assert list(tmp_path.iterdir()) == [ledger]
+        assert ledger.read_bytes() == before
+    inputs, classes = load_iris(return_X_y=True)
+    with pytest.raises(PrivacyError, match=r"^epsilon = 5: with power = .*; let it plan less power$"):
+        AirMixClassifier(power=Quieter(2.0), input_bounds=(0, 8), epsilon=5.0, classes=[0, 1, 2]).fit(inputs, classes)
+    result = airmixml.run(twice, out=tmp_path / "run", pictures=False)
+    assert "Target missed." in write_report(tmp_path / "run").read_text()
+    assert result.privacy[0].target_epsilon == 5.0
+    account = account_scenario(twice, 5, 3, accountants=("gdp",))
+    assert "Target missed." in account_page(account).notices
+    watts = 2.0 * private_received_watts(PRIVATE, sensitivity_of(PRIVATE, 5, 3))
+    with pytest.raises(PrivacyError, match=r"must be at least [0-9.]+, or let it plan less power$") as refused:
+        airmixml.run(with_power(Louder(watts)), out=tmp_path / "loud", private=True, pictures=False)
+    least = float(str(refused.value).split("must be at least ")[1].split(",")[0])
+    assert least == pytest.approx(gaussian_epsilon(mu, delta), rel=2e-5)
+    enough = with_power(Louder(watts)).with_overrides(f"privacy.epsilon={least}")
+    assert airmixml.run(enough, out=tmp_path / "loud", private=True, pictures=False).privacy[0].epsilon <= least
 
 
 def test_an_error_of_an_object_is_one_line_that_names_it(example: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airmixml.messages import PluginError, ScenarioError, shown
+from airmixml.messages import NotFiniteError, PluginError, ScenarioError, shown
 
 
 class _Late:
@@ -64,6 +64,39 @@ def own_numbers(
     if found.shape != shape or not np.all(fits(found)):
         raise PluginError(refusal)
     return found
+
+
+def check_finite(stage: str, **made: torch.Tensor) -> None:
+    """Refuse what a stage made if any of it is not finite, before it enters a sum, which all that is added would spoil.
+
+    Sums of all numbers are looked at first: one pass, and on a GPU one wait for all of them.
+
+    Parameters
+    ----------
+    stage
+        What made the numbers, for the message.
+    made
+        Real or complex tensors of any shape, by the names of the quantities.
+
+    Raises
+    ------
+    NotFiniteError
+        It names the stage, the quantity, and how many of its numbers are infinite or undefined.
+    """
+    if bool(torch.stack([abs(each.sum(dtype=_widest(each))) for each in made.values()]).isfinite().all()):
+        return
+    for name, each in made.items():
+        wrong = int((~each.isfinite()).sum())
+        if wrong:
+            raise NotFiniteError(
+                f"{stage}: {wrong:,} of {each.numel():,} numbers are not finite ({name}); must all be finite, so "
+                "nothing of this block was counted; check objects and values of your own, or report the scenario and "
+                "its seed as a bug"
+            )
+
+
+def _widest(values: torch.Tensor) -> torch.dtype:
+    return torch.complex128 if values.is_complex() else torch.float64
 
 
 Shape = tuple[int, ...]
@@ -139,6 +172,18 @@ def watts_to_dbm(watts: ArrayLike) -> Doubles:
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:
     """Return the array as a tensor; one that was read may be read-only, which torch warns of."""
     return torch.from_numpy(values if values.flags.writeable else values.copy())
+
+
+def turned_over(matrices: torch.Tensor) -> torch.Tensor:
+    """Return the transposes of matrices, laid out anew; of a single one torch makes them many times faster."""
+    return matrices[0].T.contiguous()[None] if len(matrices) == 1 else matrices.mT.contiguous()
+
+
+def rows_of(values: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """Return some rows of each matrix, matrices x rows x any, by copying whole rows of all matrices in one."""
+    firsts = torch.arange(len(values), device=chosen.device)[:, None] * values.shape[1]
+    found = values.flatten(0, 1).index_select(0, (firsts + chosen).flatten())
+    return found.view(len(values), len(chosen), *values.shape[2:])
 
 
 def torch_is_missing() -> bool:

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -115,8 +116,16 @@ def write_text(path: Path, text: str) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays as a compressed NPZ file, whole or not at all."""
     content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
+    np.savez_compressed(content, **_plain_arrays(arrays))
     write_bytes(path, content.getvalue())
+
+
+def _plain_arrays(arrays: Arrays) -> dict[str, Any]:
+    """Return the arrays; refuse one of objects, which NumPy would pickle: before 2.2 it cannot be told not to."""
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"{name}: is an array of objects, which no file of ours holds")
+    return dict(arrays)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -164,11 +173,20 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY_NAME.fullmatch(path.name) is not None
 
 
+@contextmanager
+def temporary_folder(folder: Path) -> Iterator[Path]:
+    """Give a folder inside another, which goes with all that is in it; ``remove_temporaries`` takes a leftover one."""
+    from tempfile import TemporaryDirectory  # here: as above
+
+    with TemporaryDirectory(dir=folder, prefix=".folder.", suffix=_UNFINISHED) as place:
+        yield Path(place)
+
+
 def remove_temporaries(folder: Path) -> None:
     """Remove what killed processes left half-written in a folder that no other process writes."""
     for path in filter(is_temporary, list(folder.rglob(".*"))):
         with suppress(OSError):
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 @contextmanager
@@ -243,7 +261,7 @@ class ResultStore:
         content = io.BytesIO()
         if name.endswith(".npz"):  # not compressed: that takes seconds for the checkpoint of a large network
             text = np.array(json.dumps(about))
-            np.savez(content, allow_pickle=False, **{_ABOUT: text, **(arrays or {})})
+            np.savez(content, **_plain_arrays({_ABOUT: text, **(arrays or {})}))
         else:
             content.write(json.dumps(about, indent=1).encode("utf-8") + b"\n")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -258,6 +276,7 @@ class ResultStore:
                 with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                     arrays = dict(archive)
                 content = arrays.pop(_ABOUT).item()
+                arrays.pop("allow_pickle", None)  # as NumPy before 2.2 stored this argument of ours
             about = json.loads(content)
             if about["made_by"] != made_by or about["checksum"] != _checksum(made_by, about["values"], arrays):
                 return None
@@ -273,7 +292,9 @@ def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolde
     """Return the error for a file that is whole, but does not hold what it should."""
     if isinstance(problem, UnknownObjectError):  # nothing is wrong with the file
         return RunFolderError(f"{path}: {problem}")
-    again = "give the same command again" if delete == "it" else "run the command that made it again"
+    again = "give the same command again"
+    if delete != "it":
+        again = "run the command that made it again, which sends again and spends again what it protects"
     return RunFolderError(
         f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and {again}"
     )

@@ -61,6 +61,12 @@ class AirMixError(ValueError):
         AirMixError.__init__(found, f"{self.public} (no row or value is shown; {how_to_see})" if cut else self.public)
         return found
 
+    def saying(self, more: str) -> Self:
+        """Return the error with more after its message; what is private stays so."""
+        found = type(self).__new__(type(self))
+        AirMixError.__init__(found, f"{private(self, self.public)} ({more})")
+        return found
+
 
 class ScenarioError(AirMixError):
     """A scenario key is unknown, or its value is of the wrong type or out of range."""
@@ -96,6 +102,10 @@ class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
 
 
+class NotFiniteError(AirMixError):
+    """A stage made a number that is not finite: a fault of this package, or of an object that a user brought."""
+
+
 class UnknownObjectError(ScenarioError, PluginError):
     """A name stands for an object that was given in Python, and this process does not have it."""
 
@@ -106,6 +116,10 @@ class AirMixWarning(UserWarning):
 
 class BoundsWarning(AirMixWarning):
     """Declared bounds leave little of the data."""
+
+
+class ScaledRowsWarning(AirMixWarning):
+    """Rows were scaled by what was measured on them before a protected fit."""
 
 
 class RepeatedFitWarning(AirMixWarning):
@@ -188,8 +202,8 @@ def epsilon_text(epsilon: float | None) -> str:
     """Return an epsilon as all screens write it: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
     if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:
         return NO_GUARANTEE
-    if epsilon < 1e3:
-        return f"{epsilon:.4g}"
+    if float(few := f"{epsilon:.4g}") < 1e3:
+        return few
     rounded = float(f"{epsilon:.{3 if epsilon >= _NEVER_EXACT else 4}g}")
     size, word = next(each for each in _SIZES if rounded >= each[0])
     return f"{rounded / size:,.10g}{word}"
@@ -288,8 +302,13 @@ def duration(seconds: float) -> str:
 
 
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
-    unit, size = next((each for each in units if value >= each[1]), units[-1])  # the largest that the value reaches
-    return f"{value / size:.3g} {unit}"
+    in_units = [(f"{value / size:.3g}", unit) for unit, size in units]
+    number, unit = next((each for each in in_units if float(each[0]) >= 1.0), in_units[-1])  # the largest it reaches
+    if "e" in number:  # at either end of the units: written out
+        from decimal import Decimal  # here: seldom needed
+
+        number = f"{Decimal(number):,f}"
+    return f"{number} {unit}"
 
 
 def plural(count: int, thing: str, ending: str = "s") -> str:

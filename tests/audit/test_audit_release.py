@@ -142,3 +142,22 @@ def test_moves_by_hand() -> None:
     assert moves(*poisson) == pytest.approx((5, 1, 0))
     # Numbers that are never negative have three samples of equal distance.
     assert moves("workers.encoder=clip") == pytest.approx((4, 4, 2), rel=1e-4)
+
+
+def test_workers_of_one_schedule_are_not_told_to_be_independent(audited: Audited) -> None:
+    """Of a fixed size one that sends leaves fewer seats: counts of k of N workers vary (N - k) / (N - 1) times as much.
+
+    The server's trials are one worker in fresh noise, and every worker's own coin is independent of all others.
+    """
+    every, count = np.random.default_rng(0), 100
+    chosen = np.array([every.permutation(1000)[:500] < count for _ in range(4000)]).sum(axis=1)
+    assert chosen.var() / (count * 0.25) == pytest.approx(900 / 999, abs=0.08)
+    for overrides, adversary, independent in (
+        ((), "release", False),
+        (("radio.schedule=poisson",), "release", True),
+        ((), "server", True),
+    ):
+        audit = audited("paper-iris", *SAMPLED, *overrides, adversary=adversary, trials=200)
+        assert (audit.to_dict()["bounds"][0]["assumes"] == "independent trials") == independent
+        assert "independent trials" in audit.bounds[0].assumes
+        assert ("only nearly" in audit.bounds[0].assumes) != independent

@@ -122,7 +122,10 @@ def test_a_plan_as_json(airmix: Airmix) -> None:
         ),
         ((*NUMBERS, "--noise-multiplier", "1", "--ledger"), "--workers and --ledger: plain numbers and a scenario"),
         ((*NUMBERS, "--noise-multiplier", "1", "--accountant", "PLD"), 'did you mean "pld"?'),
-        ((*NUMBERS, "--noise-multiplier", "1", "--colluders", "2000"), "must be fewer than the 2000 workers"),
+        ((*NUMBERS, "--noise-multiplier", "1", "--colluders", "2000"), "error: --colluders = 2000: must be fewer than"),
+        ((*NUMBERS, "--epsilon", "1", "--accountant", "gdp"), "error: --accountant = 'gdp': cannot treat sampling"),
+        ((*NUMBERS, "--epsilon", "1", "--delta", "0.01"), "error: --epsilon = 1: paper-loose certifies only"),
+        ((*NUMBERS, "--epsilon", "9", "--adversary", "everyone"), "must be release or server; others need a scenario"),
         (("account", "--workers", "5"), "--scheduled: missing; plain numbers need"),
         ((*NUMBERS, "--preset", "digits"), "plain numbers and a scenario exclude each other"),
         (NUMBERS, "either a noise multiplier (--noise-multiplier)"),
@@ -144,6 +147,28 @@ def test_a_plan_as_json(airmix: Airmix) -> None:
 )
 def test_mistakes(refused: Refused, arguments: tuple[str, ...], words: str) -> None:
     assert words in refused(*arguments)
+
+
+def test_the_help_names_the_adversaries_that_plain_numbers_may_have(airmix: Airmix) -> None:
+    told = " ".join(airmix("account", "--help").stdout.split())
+    listed = told.partition("Adversary of --epsilon: ")[2].partition(".")[0]
+    assert listed == "release or server"
+    for adversary in listed.split(" or "):
+        done = airmix(*NUMBERS, "--epsilon", "20", "--adversary", adversary, "--no-picture", "--json")
+        assert f"against {adversary}" in json.loads(done.stdout)["power"]
+
+
+@pytest.mark.parametrize("command", ["account", "plan"])
+def test_a_table_is_worth_more_than_a_picture_that_nobody_asked_for(
+    airmix: Airmix, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "runs").write_text("where a folder should be")
+    done = airmix(command, "--preset", "private-iris")
+    assert done.returncode == 0
+    assert done.stderr.startswith("airmix: the picture is left out: runs/private-iris-")
+    assert done.stderr.count("\n") == 1
+    assert "server" in done.stdout
+    assert ".png" not in done.stdout
 
 
 @pytest.mark.parametrize("command", ["account", "plan"])

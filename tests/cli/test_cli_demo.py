@@ -42,5 +42,14 @@ def test_seeds_that_give_no_spread(refused: Callable[..., str]) -> None:
     assert "--seeds = 1: must be a whole number of at least 2" in refused("demo", "--seeds", "1")
 
 
+def test_a_folder_that_cannot_be_written_is_left_without_an_option_that_there_is_not(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "runs").write_text("where a folder should be")
+    line = refused("demo", "--seeds", "2", "--epochs", "2")
+    assert "change to another directory" in line
+    assert "--" not in line
+
+
 def test_a_mistake_in_the_epochs(refused: Callable[..., str]) -> None:
     assert "learner.epochs = 0" in refused("demo", "--epochs", "0")

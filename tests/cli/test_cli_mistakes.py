@@ -32,7 +32,9 @@ def test_names_that_do_not_exist(refused: Refused) -> None:
 
 
 def test_an_option_that_is_gone_says_what_takes_its_place(refused: Refused) -> None:
-    assert "No such option: --vary (use airmix sweep --grid" in refused("compare", "--vary", "x")
+    line = refused("compare", "--vary", "x")
+    assert "--vary" in line  # in the words of a library
+    assert "(use airmix sweep --grid" in line
     assert "use --set learner.rounds=N; see airmix deploy up --help" in refused("deploy", "up", "--rounds", "3")
 
 

@@ -116,6 +116,16 @@ def test_a_terminal_without_greek_letters_still_gets_its_table(monkeypatch: pyte
     assert b"runs/private-iris-seed0-x2" in printed.getvalue()
 
 
+def test_init_quotes_no_cell_and_names_its_own_option(refused: Callable[..., str], tmp_path: Path) -> None:
+    lines = [f"{n % 9},{-9.06 + n / 7:.2f}" for n in range(60)]
+    (tmp_path / "meter.csv").write_text("\n".join(["a,kwh", *lines]) + "\n")
+    line = refused("init", "meter.csv", "--label", "kwh")
+    assert "predict numbers by --task regression (no row or value is shown; the owner sees them with" in line
+    assert "-9.06" not in line
+    assert "workers.task" not in line
+    assert "60 different labels in 60 samples, such as '-9.06'" in refused("init", "meter.csv", "--show-values")
+
+
 def test_cells_that_are_no_numbers_are_refused_from_init_to_predict(
     airmix: Airmix, refused: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -123,7 +123,13 @@ def test_a_plan_with_rounds_says_what_they_take(airmix: Airmix) -> None:
     done = airmix("plan", "--preset", "trustless-digits-rounds", "--no-picture")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    for words in ("in 1 slot and 8 rounds", "in the strongest slot", "bits per round", "must be reachable 9 times"):
+    for words in (
+        "in 1 slot and 8 rounds",
+        "in every slot, ",
+        "in every round",
+        "bits per round",
+        "must be reachable 9 times",
+    ):
         assert words in text
     plan = json.loads(airmix("plan", "--preset", "trustless-digits-rounds", "--no-picture", "--json").stdout)
     metrics = json.loads(airmix("run", "--preset", "trustless-digits-rounds", "--json").stdout)

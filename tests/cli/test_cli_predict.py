@@ -89,10 +89,29 @@ def test_json(pets: Path, rows: Callable[..., Path], airmix: Airmix) -> None:
         "run": str(pets),
         "rows": 2,
         "clipped_values": 0,
+        "unknown_categories": {},
         "accuracy": 1.0,
         "out": None,
         "predictions": [{"id": "a", "prediction": "cat"}, {"id": "b", "prediction": "dog"}],
     }
+
+
+def test_unknown_categories_are_counted_as_clipped_values_are(airmix: Airmix, tmp_path: Path) -> None:
+    lines = [f"{n % 10},{('red', 'Green')[n % 2]},{('S', 'M', 'L')[n % 3]},{('cat', 'dog')[n % 2]}" for n in range(60)]
+    (tmp_path / "pets.csv").write_text("\n".join(["age,colour,size,kind", *lines]) + "\n")
+    known = ("--column", "age=0,10", "--column", "colour=red|green", "--column", "size=S|M|L")
+    assert airmix("init", "pets.csv", "--label", "kind", *known).returncode == 0
+    assert airmix("run", "pets.toml", "--set", "learner.rounds=0", "--out", "run").returncode == 0
+    others = ["5,blue,S", "12,RED ,XL", "3,,M", "4,green,L"]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,colour,size", *others]) + "\n")
+    done = airmix("predict", "run", "rows.csv")
+    assert done.stderr.splitlines() == [
+        "1 value of 24 outside the declared bounds, clipped to them",
+        "3 values outside the declared categories (2 of 'colour', 1 of 'size'), taken as none of them",
+    ]
+    counted = json.loads(airmix("predict", "run", "rows.csv", "--json").stdout)
+    assert (counted["clipped_values"], counted["unknown_categories"]) == (1, {"colour": 2, "size": 1})
+    assert airmix("predict", "run", "pets.csv").stderr == ""
 
 
 def test_an_npz_file(pets: Path, airmix: Airmix, tmp_path: Path) -> None:

@@ -83,6 +83,19 @@ def test_a_result_that_cannot_be_printed_is_told_and_kept(tmp_path: Path) -> Non
     assert (tmp_path / "here" / "metrics.json").is_file()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+def test_only_a_failing_stdout_is_called_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    """And not a library that cannot be loaded, of which no space on a disk helps."""
+    full = shell("--version >/dev/full", tmp_path)
+    assert full.returncode == 2
+    assert full.stderr.startswith("airmix: error: the output cannot be written (")
+    (tmp_path / "torch.py").write_text('raise OSError("libcudnn.so.9: cannot open shared object file")\n')
+    (tmp_path / "work").mkdir()
+    broken = shell(f"{RUN}", tmp_path / "work", PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    assert broken.returncode == 2
+    assert broken.stderr == "airmix: error: libcudnn.so.9: cannot open shared object file\n"
+
+
 @pytest.mark.long
 def test_a_terminal_that_does_not_know_its_width_gets_the_whole_text(tmp_path: Path) -> None:
     told = [shell("presets", tmp_path, COLUMNS=columns).stdout for columns in ("0", "80")]

@@ -29,7 +29,9 @@ def new_air(noise_watts: float = 0.0) -> EmulatedAir:
     lengths = (5, 6, 10, 1000, 5000, 40_000)
     kinds = [AnalogKind(numbers=each, receiver_watts=noise_watts, **given) for each in lengths]
     server_key = verifying_key(KEYS[SERVER]).hex()
-    contract = SimpleNamespace(run=RUN, directory=DIRECTORY, server_key=server_key, kinds=kinds)
+    contract = SimpleNamespace(
+        run=RUN, directory=DIRECTORY, revoked_workers=frozenset(), server_key=server_key, kinds=kinds
+    )
     return EmulatedAir(contract, KEYS[AIR], Adder())  # type: ignore[arg-type]
 
 

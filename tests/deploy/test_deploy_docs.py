@@ -30,6 +30,35 @@ def test_its_tables_are_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> No
         assert sum(each["phases"].values()) == pytest.approx(each["seconds"])
 
 
+def test_the_page_on_security_is_found_and_its_links_lead_somewhere() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    for page, link in (
+        ("README.md", "(SECURITY.md)"),
+        ("docs/project.md", "(security.md)"),
+        ("docs/deploy.md", "(security.md)"),
+        ("docs/trust.md", "(security.md)"),
+        ("docs/security.md", "{include} ../SECURITY.md"),
+    ):
+        assert link in (ROOT / page).read_text(encoding="utf-8"), page
+    links = re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", text)
+    assert len(links) >= 8
+    for path, anchor in links:
+        page = (ROOT / path).read_text(encoding="utf-8")
+        headings = [re.sub(r"[^a-z0-9 -]", "", each.lower()) for each in re.findall(r"^#+ (.*)$", page, re.MULTILINE)]
+        assert not anchor or anchor in [each.replace(" ", "-") for each in headings], (path, anchor)
+    for part in ("## What is promised", "## What is not promised", "## Report a problem", "working days"):
+        assert part in text
+
+
+def test_it_says_what_one_hostile_worker_can_do() -> None:
+    """Behind masks nobody checks a norm: a test of the sum shows how far one frame moves it."""
+    for page in (PAGE, (ROOT / "SECURITY.md").read_text(encoding="utf-8")):
+        words = " ".join(page.split())
+        assert "nobody checks a norm" in words
+        assert "as far as the modulus goes" in words
+        assert "within their norm" not in words
+
+
 @pytest.mark.deploy
 @pytest.mark.long
 @pytest.mark.skipif(

@@ -98,6 +98,27 @@ def test_a_foreign_broker_is_refused(connect: Connect, deployment: Path, new_dep
         connect("worker-1")
 
 
+def test_a_broker_that_was_killed_is_started_again_by_whoever_keeps_it(
+    connect: Connect, broker: Broker, lines: list[str]
+) -> None:
+    worker, server, seen = connect("worker-1"), connect("server"), list[int]()
+    look = broker.kept(seen.append, lines.append)
+    look(1)
+    broker.process.kill()
+    broker.process.wait()
+    look(2)
+    assert seen == [1, 2]
+    assert lines == ["the broker has ended and is started again"]
+    end = time.monotonic() + LAST_RESORT
+    while worker.connections < 2 or server.connections < 2:
+        worker.receive(0.1)
+        server.receive(0.1)
+        assert time.monotonic() < end
+    worker.send(message(1, b"after"))
+    worker.receive(0.0)
+    assert received(server, 1) == [message(1, b"after")]
+
+
 def test_no_endpoint_publishes_as_another(connect: Connect, stranger: Enter) -> None:
     server = connect("server")
     for topic in ("up/worker-2", "up/server", "down/worker-2", "all", "up", "up/worker-1/more"):

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ LAST_RESORT = 300.0
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def children_of(folder: Path) -> list[int]:
+def children_of(folder: Path | str) -> list[int]:
     """Processes whose command line names the folder."""
     found = []
     for each in Path("/proc").iterdir():
@@ -94,14 +95,17 @@ def test_a_worker_is_killed_in_a_round_and_refuses_an_old_order_after_it(trial: 
     at = {each["what"]: each["seconds"] for each in told["events"] if each["who"] == told["killed"]}
     (refusal,) = (what for what in at if what.startswith("refuses: round 0, "))
     assert "began it before" in refusal
-    assert at["killed"] < at["started again"] <= at["is sent the order of round 0 again"] < at[refusal]
+    assert at["killed by SIGKILL"] < at["started again"] <= at["is sent the order of round 0 again"] < at[refusal]
     ledger = ledger_of(folder / "devices" / told["killed"] / "ledger")
     names = [tuple(line[1:4]) for line in ledger if line[0] == "began"]
     assert len(names) == len(set(names)), "no round is begun twice under one name, also after a restart"
 
 
 def test_ledgers_on_the_disk_cover_every_frame_that_entered_a_sum(trial: tuple[dict[str, Any], Path]) -> None:
-    told, folder = trial
+    check_ledgers(*trial)
+
+
+def check_ledgers(told: dict[str, Any], folder: Path) -> None:
     budget = json.loads((folder / "contract.json").read_text())["budget"]
     for number in range(WORKERS):
         lines = ledger_of(folder / "devices" / f"worker-{number}" / "ledger")
@@ -146,6 +150,54 @@ def test_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_pat
     said = " ".join(out.split())
     assert f"rows it learned from: airmix predict {second}/server {second}/devices/worker-" in said
     assert not list((tmp_path / first).iterdir())
+
+
+def test_any_process_may_be_killed_with_any_signal(start_python: Start, tmp_path: Path) -> None:
+    """Before and in rounds parts are ended, and one stands still; the run learns from those who are left."""
+    folder, told = tmp_path / "system", list[str]()
+    words = ("deploy", "up", "--workers", str(WORKERS), "--no-kill", "--deadline", "5", "--out", folder, "--json")
+
+    def hit(part: str, how: signal.Signals) -> None:
+        named = {"broker": folder / "broker" / "mosquitto.conf", "server": f"server\0{folder}\0"}
+        (process,) = children_of(named.get(part, folder / "devices" / part))
+        os.kill(process, how)
+
+    command = start_python("-m", "airmixml", *words)
+    assert command.stdout is not None
+
+    def read() -> None:
+        assert command.stderr is not None
+        for line in command.stderr:
+            told.append(line)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+
+    def until(line: str) -> None:
+        wait_until(lambda: any(line in each for each in told) or command.poll() is not None, line)
+        assert any(line in each for each in told), f"{line}: {told}"
+
+    wait_until(lambda: len(children_of(folder / "devices")) == WORKERS or command.poll() is not None, "the workers")
+    hit("worker-1", signal.SIGKILL)
+    until("round 0: begins")
+    hit("worker-5", signal.SIGTERM)
+    until("round 1: begins")
+    hit("broker", signal.SIGKILL)
+    until("broker: started again")
+    hit("server", signal.SIGKILL)
+    hit("worker-2", signal.SIGSTOP)
+    until("server: started again")
+    found = json.loads(command.stdout.read())
+    reader.join()
+    assert command.wait(LAST_RESORT) == 0, told
+    for line in ("worker-1: killed by SIGKILL", "worker-5: killed by SIGTERM", "worker-2: is stopped"):
+        assert line in "".join(told)
+    assert found["failure"] == ""
+    assert [each["round"] for each in found["rounds"]] == sorted({each["round"] for each in found["rounds"]})
+    assert len(found["rounds"]) >= 4, "a step of gradients may fail after frames; moments may not"
+    assert all(len(each["workers"]) >= WORKERS - 2 for each in found["rounds"])
+    check_ledgers(found, folder)
+    wait_until(lambda: children_of(folder) == [], "the end of all processes")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

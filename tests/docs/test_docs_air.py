@@ -7,9 +7,8 @@ from types import ModuleType
 
 import pytest
 
-pytestmark = pytest.mark.record
 
-
+@pytest.mark.record
 def test_the_tables_are_those_of_the_results(
     benchmark_script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -24,3 +23,16 @@ def test_the_tables_are_those_of_the_results(
     for file in files.values():
         assert (tmp_path / file.name).read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
         assert f"results/{file.name})" in text
+
+
+def test_packets_are_sent_at_their_power(benchmark_script: Callable[[str], ModuleType]) -> None:
+    """A worker is idle while others send: its energy over the time of its own packets is the power of the link."""
+    from airmixml import Scenario
+    from airmixml.radio.tally import rehearse
+
+    report = rehearse(Scenario.preset("trustless-digits-digital"), 64, 10)
+    assert report.scenario.link.power_dbm == 20.0
+    assert benchmark_script("measure_air").mean_power_dbm(report) == pytest.approx(20.0, abs=0.05)
+    rows = json.loads(benchmark_script("air_tables").RESULTS.read_text(encoding="utf-8"))["rows"].values()
+    sent = [row["mean_power_dbm"] for row in rows if row["preset"] == "trustless-mnist-digital"]
+    assert sent == pytest.approx([20.0] * len(sent), abs=0.05)

@@ -39,3 +39,38 @@ def test_the_python_block(tmp_path: Path) -> None:
     with chdir(tmp_path):
         exec(compile(block, "block", "exec"), {})
     assert os.listdir(tmp_path) == ["own.sqlite"]
+
+
+@pytest.mark.long
+def test_integers_count_as_much_as_is_said() -> None:
+    """Theorem 2 by hand, with the tails that a ledger cuts: eta = 1e-9 delta / (1 + e^200) over all numbers."""
+    import mpmath
+
+    from airmixml import Scenario
+    from airmixml.privacy import gaussian_epsilon
+    from airmixml.radio.system import System
+    from airmixml.runs.spending import planned_losses
+
+    said = re.search(
+        r"with 20 rounds\ncounts as ([\d.]+), and with 17, 16 or 14 bits as ([\d.]+), ([\d.]+) or ([\d.]+)\.", DOCUMENT
+    )
+    assert said is not None
+    for bits, told in zip((0, 17, 16, 14), said.groups(), strict=True):
+        changes = ("learner.rounds=20", f"privacy.modulus_bits={bits}")
+        scenario = Scenario.preset("trustless-digits-digital").with_overrides(*changes)
+        delta, system, squares = scenario.privacy.delta, System.of(scenario, 64, 10), 0.0
+        kinds = [(count, each.integers) for count, each in ((1, system), (20, system.of_rounds)) if each.integers]
+        numbers = sum(count * each.noise.code.numbers for count, each in kinds)
+        with mpmath.workdps(40):
+            eta = mpmath.mpf(1e-9) * delta / numbers / (1 + mpmath.exp(200))
+            deviations = mpmath.findroot(lambda x, eta=eta: mpmath.log(mpmath.ncdf(-x) / eta), 20.0)
+            for count, each in kinds:
+                variance = each.carriers * each.noise.variance_per_worker
+                m = 2 * mpmath.sqrt(2) * mpmath.erfinv(mpmath.exp(-variance) * mpmath.besseli(0, variance))
+                exponent = m * (m + deviations)
+                step = mpmath.sqrt(system.sensitivity.removal) / each.noise.code.step * m
+                squares += count * float(step * mpmath.expm1(exponent) / exponent) ** 2
+        spent = planned_losses(scenario, 64, 10)["server"]
+        assert spent is not None
+        assert float(spent.squared_mu.max()) == pytest.approx(squares, rel=1e-9)
+        assert f"{gaussian_epsilon(squares**0.5, delta * (1 - 1e-9)):.4g}" == told

@@ -143,7 +143,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "docs", clone / "docs", ignore=shutil.ignore_patterns("generated", "__pycache__"))
     for entry in ("examples", "src", "benchmarks"):
         (clone / entry).symlink_to(ROOT / entry)
-    for entry in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
+    for entry in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):
         shutil.copy(ROOT / entry, clone / entry)
     options = ["-W", "-n", "--keep-going", "-q", "-j", "2"]
     command = [sys.executable, "-m", "sphinx", *options, str(clone / "docs"), str(clone / "site")]

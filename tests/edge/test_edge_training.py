@@ -6,7 +6,7 @@ import torch
 
 from airmixml import Scenario, Speed, simulate, train
 from airmixml.data import DataSet
-from airmixml.edge.fitting import train_model
+from airmixml.edge.fitting import repeatable_kernels, train_model
 from airmixml.edge.training import TrainingHistory, class_scores
 from airmixml.scenario import Learner
 
@@ -130,3 +130,12 @@ def test_very_noisy_labels_leave_training_finite() -> None:
         "mixing.power=fixed", "mixing.power_scale_watts=1e-22", "learner.epochs=3"
     )
     assert np.isfinite(train(simulate(scenario)).history.loss).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_repeatable_kernels_of_a_gpu_are_in_full_precision_and_undone_without_a_warning() -> None:
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark, cudnn.conv.fp32_precision
+    with repeatable_kernels(torch.device("cuda")):  # options of the process, on machines without a GPU too
+        assert (cudnn.deterministic, cudnn.benchmark, cudnn.conv.fp32_precision) == (True, False, "ieee")
+    assert (cudnn.deterministic, cudnn.benchmark, cudnn.conv.fp32_precision) == before

@@ -50,7 +50,7 @@ def test_plan_and_accounts_are_those_of_the_command_line(
     parts = design(preset, overrides=overrides)
     asked = ("--preset", preset, *sets(overrides), "--json", "--no-picture")
     plan = json.loads(airmix("plan", *asked).stdout)
-    for name in ("feasible", "verdict", "energy_joules", "power_dbm", "snr_inputs_db", "noise_multiplier"):
+    for name in ("feasible", "verdict", "energy_joules", "power_dbm", "snr_inputs_db", "noise_multipliers"):
         assert parts["plan"]["plan"].get(name) == plan.get(name), name
     account = json.loads(airmix("account", *asked).stdout)
     quick = [each for each in account["statements"] if each["accountant"] != "pld"]

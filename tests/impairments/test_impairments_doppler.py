@@ -128,7 +128,7 @@ def test_a_worker_too_fast_for_its_pilots_is_refused() -> None:
 
 @pytest.mark.parametrize("fading", [(), ("radio.fading=rician", "radio.rician_k=inf")])
 def test_one_path_turns_by_a_shift_of_its_own_and_keeps_its_power(fading: tuple[str, ...]) -> None:
-    scenario = aired(*FAST, "mixing.power=max", *fading)
+    scenario = aired(*FAST, "mixing.power=max", *fading, 'air.renewed_errors=["speed_metres_per_second"]')
     drawn = drawn_on(scenario, 240)
     gains, seconds = gains_of(drawn), np.array(drawn.gains.draws.frame.seconds)
     assert np.allclose(np.abs(gains), 1.0, atol=1e-12)

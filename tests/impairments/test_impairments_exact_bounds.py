@@ -178,18 +178,22 @@ def test_sums_of_products() -> None:
     assert first.times(np.array([0.0, 1.0]), np.array([0.5, 1e-6]), 5) is None
 
 
+def moment_of_uniform(t: float) -> float:
+    """M(t) of exp(2 v), v uniform within 0.3."""
+    return float(quad(lambda v: math.exp(t * math.exp(2.0 * v)) / 0.6, -0.3, 0.3)[0])
+
+
+RENEWED, STAYING = UniformError(0.3, stays=False), UniformError(0.2)
+
+
 def test_sums_of_gains() -> None:
     """exp(2 v) for v uniform within 0.3, six slots, times 1.7; and with all channels at the floor."""
-
-    def moment(t: float) -> float:
-        return float(quad(lambda v: math.exp(t * math.exp(2.0 * v)) / 0.6, -0.3, 0.3)[0])
-
-    exact = chernoff(moment, 6, 1e-5, 50.0)
-    found = joint_sum_bound((UniformError(0.3),), (0.0, 1.0), 4, 6, 1e5, 1.7)
+    exact = chernoff(moment_of_uniform, 6, 1e-5, 50.0)
+    found = joint_sum_bound((RENEWED,), (0.0, 1.0), 4, 6, 1e5, 1.7)
     assert found is not None
     assert 1.7 * exact * (1 - 1e-9) <= found.total(6) <= 1.7 * exact * 1.01
-    fading = GaussianError(mean=1.0, variance=0.01, over_fading=True)
-    floor, alone = (0.0, 0.1), GaussianError(mean=1.0, variance=0.1)
+    fading = GaussianError(mean=1.0, variance=0.01, over_fading=True, stays=False)
+    floor, alone = (0.0, 0.1), GaussianError(mean=1.0, variance=0.1, stays=False)
     weakest = joint_sum_bound((fading,), floor, 4, 6, 1e5, weakest=True)
     fixed = joint_sum_bound((alone,), floor, 4, 6, 1e5)
     usual = joint_sum_bound((fading,), floor, 4, 6, 1e5)
@@ -200,16 +204,48 @@ def test_sums_of_gains() -> None:
     assert usual.total(6) < 0.9 * weakest.total(6)
 
 
+@pytest.mark.parametrize("draws", [1e2, 1e5])
+def test_sums_of_a_gain_that_stays(draws: float) -> None:
+    """n exp(2 v) is above n exp(0.4 (1 - 2 / draws)) once in so many draws: no mean over slots makes that smaller."""
+    found = joint_sum_bound((STAYING,), (0.0, 1.0), 4, 6, draws, 1.7)
+    assert found is not None
+    for slots in (1, 6):
+        exact = 1.7 * slots * math.exp(0.4 * (1.0 - 2.0 / draws))
+        assert exact <= found.total(slots) <= exact * 1.01
+
+
+def test_sums_of_gains_of_which_a_factor_stays() -> None:
+    """Chernoff's bound for each factor exp(2 v), v uniform within 0.2, in the mean over these; as drawn, too."""
+    tilts = np.geomspace(1e-3, 60.0, 400)
+    logs = np.log([moment_of_uniform(tilt) for tilt in tilts])
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    factors = np.exp(0.4 * nodes)
+
+    def tail(total: float) -> float:
+        exponents = (6 * logs[:, None] - tilts[:, None] * total / factors).min(axis=0)
+        return float(np.exp(np.minimum(exponents, 0.0)) @ weights) / 2.0
+
+    found, rare = (joint_sum_bound((RENEWED, STAYING), (0.0, 1.0), 4, 6, draws) for draws in (1e2, 1e6))
+    assert found is not None
+    assert rare is not None
+    exact = root(tail, 1e-6, 6.0, 30.0)
+    assert exact * (1 - 1e-4) <= rare.total(6) <= exact * 1.02
+    drawn = np.random.default_rng(7).uniform(-1.0, 1.0, (100_000, 7))
+    sums = np.exp(0.4 * drawn[:, 0]) * np.exp(0.6 * drawn[:, 1:]).sum(axis=1)
+    assert np.quantile(sums, 0.99) <= found.total(6) <= 1.1 * np.quantile(sums, 0.99)
+
+
 def test_means_of_rounds() -> None:
-    """A sum's bound over its rounds, at most the largest gain; with all antennas at most A of those."""
+    """A sum's bound over its rounds, at most the largest gain; the same at all antennas."""
     sums = SumBound.constant(2.0, 1e6)
-    gains = GainsInRounds(3.0, 4.0, sums, SumBound.constant(9.0, 1e6))
-    assert gains.mean(10) == pytest.approx(2.0, rel=1e-3)
-    assert gains.mean(10, at_server=True) == pytest.approx(9.0, rel=1e-3)
-    assert GainsInRounds(1.5, 4.0, sums, SumBound.constant(9.0, 1e6)).mean(10) == 1.5
-    assert GainsInRounds(1.5, 4.0, sums, SumBound.constant(9.0, 1e6)).mean(10, at_server=True) == 6.0
-    assert GainsInRounds(3.0, 4.0, None, None).mean(10) == 3.0
-    assert GainsInRounds(3.0, 4.0, None, None).mean(10, at_server=True) == 12.0
+    chosen = GainsInRounds.means(sums, 3.0, 10)
+    assert chosen == pytest.approx([2.0] * 10, rel=2e-3)
+    assert chosen[0] > chosen[9] > 2.0
+    assert GainsInRounds.means(sums, 1.5, 10) == (1.5,) * 10
+    assert GainsInRounds.means(None, 3.0, 4) == (3.0,) * 4
+    gains = GainsInRounds((3.0, 2.5), (9.0, 7.0))
+    assert [gains.mean(rounds) for rounds in (1, 2)] == [3.0, 2.5]
+    assert [gains.mean(rounds, at_server=True) for rounds in (1, 2)] == [9.0, 7.0]
 
 
 def test_gains_of_a_run() -> None:

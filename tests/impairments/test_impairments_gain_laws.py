@@ -170,7 +170,7 @@ def test_bounds_at_extremes(
 
 def test_delta_contains_one_worker_s_share_of_the_failure() -> None:
     """0.01 for 60,000 workers together; a hidden schedule of fixed size counts all gains."""
-    aired = LIKE_MNIST.with_overrides("air.reciprocity_nmse_db=-20")
+    aired = LIKE_MNIST.with_overrides("air.reciprocity_nmse_db=-20", 'air.renewed_errors=["reciprocity_nmse_db"]')
     assert gain_failure_of(aired) == 1e-2
     design = planned_design(aired, Sensitivity(removal=1.0, replacement=2.0), received_watts=1e-15)
     assert Server().mechanism(design, "remove-one").gain_failure == pytest.approx(1e-2 / 60_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from airmixml import Scenario
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import GainsInRounds, gains_in_rounds, largest_power_gain
 from airmixml.impairments.gain_laws import SumBound
-from airmixml.impairments.gains import SeatDraws, draw_gains
+from airmixml.impairments.gains import OwnWords, SeatDraws, draw_gains
 from airmixml.impairments.renewal import renew
 from airmixml.privacy import Question, Sensitivity, Server, facts
 from airmixml.radio.system import planned_design
@@ -27,11 +28,13 @@ FEW = Scenario.preset("private-mnist-rounds").with_overrides(
     "workers.count=300", "radio.scheduled=300", "privacy.epsilon=1", f"learner.rounds={ROUNDS}"
 )
 ERRORS = ("air.estimation_nmse_db=-20", "air.reciprocity_nmse_db=-22", "air.amplitude_error_db=2.5")
+NEW = 'air.renewed_errors=["amplitude_error_db", "reciprocity_nmse_db"]'
 AIRS = {
     "none": FEW.with_overrides(*ERRORS),
     "rayleigh": FEW.with_overrides(*ERRORS, "radio.fading=rayleigh", "air.truncation_db=-10"),
     "rician": FEW.with_overrides(*ERRORS, "radio.fading=rician", "radio.rician_k=3", "air.truncation_db=-10"),
     "campus": FEW.on_air("campus"),
+    "low-cost": FEW.on_air("low-cost"),
 }
 
 
@@ -64,6 +67,7 @@ def drawn_sums(scenario: Scenario, trials: int) -> tuple[np.ndarray, np.ndarray]
             path_gain=torch.ones((1, trials), dtype=torch.float64),
             source=slot_words(Streams(3), "air"),
             in_slot=trials,
+            own=replace(OwnWords.of(scenario, slot_words(Streams(3), "air")), workers=trials),
         )
         gains = draw_gains(scenario, draws).abs().square().amax(dim=2)[0].double()
         renewed = renew(scenario, draws)
@@ -76,14 +80,14 @@ def drawn_sums(scenario: Scenario, trials: int) -> tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("renewed", [False, True])
 @pytest.mark.parametrize("air", list(AIRS))
-def test_sums_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(air: str) -> None:
+def test_sums_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(air: str, renewed: bool) -> None:
     """Every worker is a trial, with all its rounds; those in a fade are silent."""
-    scenario, trials = AIRS[air], 40_000
+    scenario, trials = AIRS[air].with_overrides(*((NEW,) if renewed else ())), 40_000
     sums, together = drawn_sums(scenario, trials)
     for failure in (1e-2, 1e-3):
         found = bounds_of(scenario, failure)
-        assert found.sums is not None
         for drawn, bound in ((sums, found.mean(ROUNDS)), (together, found.mean(ROUNDS, at_server=True))):
             assert (drawn > ROUNDS * bound).sum() <= failure * trials + 4 * math.sqrt(failure * trials)
         # With 64 antennas gains are bounded as if all channels were at the floor: 2 dB.
@@ -166,11 +170,11 @@ def test_fewer_rounds_than_planned_have_less_privacy_loss_but_a_larger_mean_gain
 @pytest.mark.long
 @pytest.mark.parametrize(("air", "workers", "seeds"), [("campus", 300, 20), ("low-cost", 1500, 20)])
 def test_rehearsed_rounds_come_close_to_their_target(air: str, workers: int, seeds: int) -> None:
-    """Of 20 runs none is above the target; one in a hundred may be. Half of it was met before sums had a bound."""
+    """Of 20 runs none is above the target; one in a hundred may be. On ``low-cost`` all errors stay."""
     sized = FEW.on_air(air).with_overrides(f"workers.count={workers}", f"radio.scheduled={workers}")
     found = []
     for seed in range(seeds):
         scenario = sized.with_overrides(f"seed={seed}", "learner.rounds=20")
         found.append(rehearse(scenario, 33, 10).privacy.epsilon)
     assert max(found) <= 1.0
-    assert np.mean(found) >= 0.75
+    assert np.mean(found) >= (0.75 if air == "campus" else 0.65)

@@ -13,7 +13,7 @@ from seats_for_tests import aired, drawn_on, gains_of
 from airmixml import Scenario
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import antenna_gain_bound, largest_fading_ratio
-from airmixml.impairments.renewal import draw_other_antennas, draw_renewed, magnitudes
+from airmixml.impairments.renewal import by_fading, draw_other_antennas, draw_renewed
 from airmixml.radio.tally import rehearse
 
 # 200 m/s at 2.4 GHz: a coherence time of 264 us has 209 symbols, a slot of 794 symbols has four of them.
@@ -39,7 +39,7 @@ def test_fading_is_renewed_and_independent() -> None:
     assert stats.kstest(fading.ravel(), stats.expon.cdf).pvalue > 1e-4
     first, second = fading[:, :, 0].ravel(), fading[:, :, 1].ravel()
     assert abs(np.corrcoef(first, second)[0, 1]) < 5.0 / math.sqrt(len(first))
-    by_block = (magnitudes(scenario, seats) / seats.path_gain[:, :, None]).square().numpy()
+    by_block = (by_fading(scenario, seats, lambda magnitude: magnitude) / seats.path_gain[:, :, None]).square().numpy()
     assert np.allclose(by_block[:, :, :4], fading[:, :, :1])
     assert np.allclose(by_block[:, :, 4], fading[:, :, 1])
 

@@ -177,7 +177,8 @@ def test_a_bound_on_all_gains_of_a_run_is_a_union_bound_over_what_is_drawn() -> 
 
 
 def test_a_statement_says_what_it_assumes_of_the_air() -> None:
-    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3")
+    renewed = 'air.renewed_errors=["reciprocity_nmse_db"]'
+    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3", renewed)
     sensitivity = sensitivity_of(scenario, 4, 3)
     planned = planned_design(scenario, sensitivity, received_watts=1e-15)
     assert planned.fact(facts.ImperfectAir).gain_failure == 2e-4  # a fiftieth of delta: the schedule is hidden
@@ -226,7 +227,44 @@ def test_a_hidden_schedule_has_credit_where_it_is_proven() -> None:
     hidden = Release().mechanism(told("air.amplitude_error_db=1"), "replace-one")
     assert hidden.sampling == "without-replacement"
     assert hidden.squared_move == 2.0
+    faded = ("radio.fading=rayleigh", "air.truncation_db=-10", "air.estimation_nmse_db=-10")
+    assert not told(*faded).says(facts.GainsTell)
+    everybody = ("workers.count=100", "radio.scheduled=100")
+    # Bounds on errors that stay must hold for every worker in every seat: these may fail for those who sat in none.
+    for errors in (["air.reciprocity_nmse_db=-20"], [*faded, "air.amplitude_error_db=1"]):
+        key = errors[-1].partition("=")[0].removeprefix("air.")
+        assert told(*errors).says(facts.GainsTell)
+        for others in ((f'air.renewed_errors=["{key}"]',), poisson, everybody):
+            assert not told(*errors, *others).says(facts.GainsTell)
     assert Release().mechanism(told(pilots), "replace-one").sampling == "none"
+
+
+@pytest.mark.parametrize(
+    ("errors", "squared_move"),
+    [
+        (("air.amplitude_error_db=1",), 3.0),
+        (("air.frequency_offset_hz=100",), 12.0),
+        (("air.timing_offset_symbols=0.1",), 12.0),
+        (("air.frequency_offset_hz=100", 'air.renewed_errors=["frequency_offset_hz"]'), 2.0),
+        (("air.frequency_offset_hz=100", "workers.count=100", "radio.scheduled=100"), 2.0),
+    ],
+)
+def test_another_worker_in_a_seat_has_an_amplitude_and_a_clock_of_its_own(
+    errors: tuple[str, ...], squared_move: float
+) -> None:
+    """It may be softer, as one that falls silent, or add up with the first where both phases are opposite."""
+    aired = IRIS.with_overrides(*errors)
+    design = planned_design(aired, Sensitivity(removal=3.0, replacement=2.0), received_watts=1e-15)
+    assert Release().mechanism(design, "replace-one").squared_move == squared_move
+
+
+def test_a_release_counts_the_strongest_amplitude_that_any_worker_in_a_seat_may_have() -> None:
+    """Not the amplitudes of those who were drawn, whose strengths differ from slot to slot."""
+    scenario = IRIS.with_overrides("air.amplitude_error_db=2")
+    planned_watts = private_received_watts(scenario, sensitivity_of(scenario, 4, 3))
+    assert rehearse(scenario, 4, 3).design.received_watts == pytest.approx((planned_watts * 10**0.2,))
+    renewed = scenario.with_overrides('air.renewed_errors=["amplitude_error_db"]')
+    assert len(rehearse(renewed, 4, 3).design.received_watts) > 10
 
 
 def test_ranks_and_phases_together_move_more_than_a_replacement() -> None:

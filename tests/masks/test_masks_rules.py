@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from round_for_tests import ready_round, sent_symbols
 from scipy import stats
+from scipy.sparse import csr_array
 
 from airmixml import PrivacyError, Scenario
 from airmixml.masks.graph import MaskGraph, draw_graph, most_among, who_is_left
@@ -168,3 +171,28 @@ def test_what_the_protocol_cannot_recover_a_scenario_refuses(degree: int) -> Non
     assert rules.quorum == 16
     with pytest.raises(PrivacyError, match=r"^privacy\."):
         settled(f"privacy.most_absent={most + 1 / 30}", fixed)
+
+
+def entries_apart(entries: Any, shape: tuple[int, int]) -> csr_array:
+    """Make a sparse matrix as SciPy 1.13.0 does: repeated entries of a place stay apart."""
+    values, (own, other) = entries
+    order = np.argsort(own, kind="stable")
+    starts = np.concatenate([[0], np.bincount(own, minlength=shape[0]).cumsum()])
+    return csr_array((values[order], other[order], starts), shape=shape)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_masks_of_two_seats_count_together_whatever_scipy_makes_of_them(
+    apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if apart:
+        monkeypatch.setattr("scipy.sparse.csr_array", entries_apart)
+    graph = draw_graph(100, 8, 5)
+    shared = [Counter(others) for others in graph.neighbours.values()]
+    assert max(map(len, shared)) > min(map(len, shared))  # some share several masks
+    assert graph.adjacency.nnz == sum(map(len, shared))
+    assert graph.most_repeated == max(sum(n * n for n in each.values()) for each in shared) - 8
+    for masks in (1, 5, 8):
+        fewest = min(next(k for k in range(1, 9) if sum(n for _, n in each.most_common(k)) >= masks) for each in shared)
+        assert graph.fewest_sharing(masks) == fewest
+    assert fewest == 6  # of eight masks

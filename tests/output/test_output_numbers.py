@@ -16,6 +16,9 @@ from airmixml.messages import duration, epsilon_text, epsilon_words, joules, num
         (3.67e-7, "367 nJ"),
         (1e-12, "1 pJ"),
         (5.14e-15, "0.00514 pJ"),
+        (3600.0, "3,600 J"),
+        (0.9996, "1 J"),
+        (1e-21, "0.000000001 pJ"),
     ],
 )
 def test_joules(value: float, text: str) -> None:
@@ -24,7 +27,11 @@ def test_joules(value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(7200.0, "2 h"), (90.0, "1.5 min"), (1.0, "1 s"), (3.78e-5, "37.8 µs"), (0.0001234, "123 µs"), (1e-8, "0.01 µs")],
+    [
+        *[(7200.0, "2 h"), (90.0, "1.5 min"), (1.0, "1 s"), (3.78e-5, "37.8 µs"), (0.0001234, "123 µs")],
+        *[(1e-8, "0.01 µs"), (0.9996, "1 s"), (0.9994, "999 ms"), (3599.0, "1 h"), (59.96, "60 s"), (1e9, "278,000 h")],
+        *[(0.0, "0 µs"), (math.inf, "inf h")],
+    ],
 )
 def test_duration(value: float, text: str) -> None:
     assert duration(value) == text
@@ -38,6 +45,8 @@ def test_duration(value: float, text: str) -> None:
         (5e199, "no guarantee", "no guarantee"),
         (4.99499, "4.995", "4.995"),
         (50.1, "50.1", "50.1: no protection"),
+        (999.94, "999.9", "999.9: no protection"),
+        (999.96, "1,000", "1,000: no protection"),
         (9999.0, "9,999", "9,999: no protection"),
         (12_561.0, "12,600", "about 12,600: no protection"),
         (12_561_000.0, "12.6 million", "about 12.6 million: no protection"),

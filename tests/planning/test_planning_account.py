@@ -175,7 +175,7 @@ def test_curves_end_at_the_account() -> None:
 def test_numbers_that_make_no_sense() -> None:
     with pytest.raises(ScenarioError, match="either a noise multiplier"):
         account_numbers(**MNIST)
-    with pytest.raises(ScenarioError, match="an eavesdropper needs a scenario"):
+    with pytest.raises(ScenarioError, match="others need a scenario"):
         account_numbers(**MNIST, epsilon=1.0, adversary="eavesdropper")
     with pytest.raises(PrivacyError, match="scheduled = 64: must be at least 1 and at most the 10 workers"):
         account_numbers(**{**MNIST, "workers": 10}, noise_multiplier=1.0)

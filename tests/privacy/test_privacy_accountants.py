@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import dp_accounting
 import mpmath
@@ -132,6 +133,23 @@ RENYI_CASES = [
 ]
 
 
+def norms_apart() -> float:
+    """How far apart replaced records of norm C are to the library, in C: 2, or 1 in versions that overlook it.
+
+    A Gaussian mechanism that is not sampled tells: it is that of add-or-remove neighbours so far apart.
+    """
+    relation = dp_accounting.NeighboringRelation
+
+    def epsilon(neighbours: Any, multiplier: float) -> float:
+        accountant = RdpAccountant(WHOLE_ORDERS, neighbours).compose(dp_accounting.GaussianDpEvent(multiplier))
+        return float(accountant.get_epsilon(1e-5))
+
+    replaced = epsilon(relation.REPLACE_ONE, 4.0)
+    found = [apart for apart in (1.0, 2.0) if epsilon(relation.ADD_OR_REMOVE_ONE, 4.0 / apart) == replaced]
+    assert len(found) == 1
+    return found[0]
+
+
 @pytest.mark.parametrize(("squared_shifts", "counts", "sampled", "population", "delta"), RENYI_CASES)
 @pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
 def test_rdp_is_what_the_library_gives_when_asked_directly(
@@ -146,7 +164,8 @@ def test_rdp_is_what_the_library_gives_when_asked_directly(
     relation = dp_accounting.NeighboringRelation
     direct = RdpAccountant(WHOLE_ORDERS, relation.REPLACE_ONE if fixed else relation.ADD_OR_REMOVE_ONE)
     for squared_shift, count in zip(squared_shifts, counts, strict=True):
-        gaussian = dp_accounting.GaussianDpEvent(squared_shift**-0.5)
+        # A multiplier is of the norm of a record; ours are of the distance of two.
+        gaussian = dp_accounting.GaussianDpEvent((norms_apart() if fixed else 1.0) * squared_shift**-0.5)
         direct.compose(
             dp_accounting.SampledWithoutReplacementDpEvent(population, sampled, gaussian)
             if fixed

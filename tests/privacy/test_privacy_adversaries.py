@@ -108,6 +108,28 @@ def test_a_removed_worker_falls_silent_where_all_send_in_every_slot() -> None:
     assert Server().mechanism(everybody, "remove-one").total == pytest.approx(20.0 * (3.0 + 4.0 + 4.0) / 2.0)
 
 
+@pytest.mark.parametrize("sampling", ["without-replacement", "poisson"])
+def test_an_eavesdropper_misses_no_more_than_the_removed_worker_where_all_send(sampling: str) -> None:
+    """One of four is gone and no other takes its seat: 20 x 0.02 x watts / 0.01 over half of 8 W, not four times that.
+
+    By hand: what it hears of the other three, with any phases, is the same in both worlds; only the removed worker's
+    signal of squared norm 20 is missing. With a fifth worker another may sit there, with the opposite phase.
+    """
+    moves = Sensitivity(removal=20.0, replacement=10.0)
+    everybody = replace(DESIGN, workers=4, sensitivity=moves, sampling=sampling)
+    missing = 20.0 * 0.02 * (30 * 0.1 + 10 * 0.4 + 20 * 0.2) / 0.01 / 4.0
+    assert NEAR.mechanism(everybody, "remove-one").total == pytest.approx(missing)
+    assert NEAR.mechanism(everybody, "replace-one").total == pytest.approx(missing / 2.0)
+    colluding = replace(NEAR, colluders=2).mechanism(everybody, "remove-one")
+    assert colluding.total == pytest.approx(missing)
+    one_more = replace(everybody, workers=5)
+    assert max(NEAR.mechanism(one_more, "remove-one").squared_shifts) == pytest.approx(4 * 20 * 0.02 * 40 / 4)
+    phases = np.exp(2j * np.pi * np.random.default_rng(0).random((1000, 4)))
+    heard = np.sqrt(20.0) * phases  # four signals along one direction
+    apart = np.abs(heard.sum(axis=1) - heard[:, 1:].sum(axis=1)) ** 2
+    assert apart == pytest.approx(20.0)
+
+
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 def test_colluders_tell_the_server_nothing_that_it_does_not_know(adjacency: str) -> None:
     assert Server(colluders=50).mechanism(DESIGN, adjacency) == Server().mechanism(DESIGN, adjacency)

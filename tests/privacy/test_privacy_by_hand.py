@@ -214,15 +214,15 @@ def test_facts_of_several_copies() -> None:
     assert facts.ImperfectAir(gain_failure=0.3).of_copies(3, 5.0).gain_failure == pytest.approx(0.9)
     assert facts.ImperfectAir(gain_failure=0.3).of_copies(4, 5.0).gain_failure == 1.0
     assert facts.Drawn(sent_watts=2.0).of_copies(3, 5.0).sent_watts == 10.0
-    rounding = facts.WorkersNoise(alone_watts=1.0, rounding=facts.Rounding(step_mu=0.1, numbers=7)).of_copies(3, 5.0)
-    assert rounding.rounding == facts.Rounding(step_mu=0.1, numbers=21)
+    integers = facts.WorkersNoise(alone_watts=1.0, rounding=facts.Rounding(step_mu=(0.1, 0.2), numbers=(7, 5)))
+    assert integers.of_copies(3, 5.0).rounding == facts.Rounding(step_mu=(0.1, 0.2), numbers=(21, 15))
     assert facts.WorkersNoise(alone_watts=1.0).of_copies(3, 5.0) == facts.WorkersNoise(alone_watts=1.0)
 
 
 def test_who_may_know_the_schedule() -> None:
     masks = facts.WorkersNoise(alone_watts=1.0, in_sum_watts=1.0)
     alone = facts.WorkersNoise(alone_watts=1.0)
-    integers = facts.WorkersNoise(alone_watts=1.0, rounding=facts.Rounding(step_mu=0.1, numbers=7))
+    integers = facts.WorkersNoise(alone_watts=1.0, rounding=facts.Rounding(step_mu=(0.1,), numbers=(7,)))
     told = [
         [bool(DESIGN.stating(fact).schedule_revealed(colluders)) for colluders in (0, 1)]
         for fact in (masks, alone, integers, facts.RanksTell(), facts.PowerTells(), facts.OwnSchedule(most=2))
@@ -284,12 +284,22 @@ def test_the_known_view_of_a_hidden_schedule_moves_as_a_seat_that_another_takes(
     assert removed.given == "a random schedule"
 
 
-def test_silence_counts_where_workers_may_send_more_softly() -> None:
-    """A seat may become softer by all that a worker sends: a removal of 20 outweighs a replacement of 10."""
-    design = replace(DESIGN, sensitivity=Sensitivity(removal=20.0, replacement=10.0))
+@pytest.mark.parametrize(("removal", "softer", "turned"), [(6.0, 10.0, 24.0), (20.0, 20.0, 80.0), (2.0, 10.0, 10.0)])
+def test_others_in_a_seat_may_be_softer_or_turned(removal: float, softer: float, turned: float) -> None:
+    """Of vectors of norm r whose replacement moves 10: a x - b y within max(r^2, 10); turned round, within (2 r)^2.
+
+    A replaced worker is in its own seats and has its own gains, so that with a known schedule 10 remain. Where it is
+    removed others have them, softer and turned too.
+    """
+    design = replace(DESIGN, sensitivity=Sensitivity(removal=removal, replacement=10.0))
+    for fact, moves in ((facts.OthersInSeats(), softer), (facts.OthersInSeats(loudest=1.5, turned=True), turned)):
+        hidden, known = Release().views(design.stating(fact), "replace-one")
+        assert (hidden.sampling, hidden.squared_move) == ("without-replacement", moves)
+        assert (known.sampling, known.squared_move) == ("none", 10.0)
+        removed = Release().views(design.stating(fact), "remove-one")
+        assert [view.squared_move for view in removed] == [moves, moves]
+        assert Server().mechanism(design.stating(fact), "remove-one").squared_move == removal
     assert Release().mechanism(design, "replace-one").squared_move == 10.0
-    assert Release().mechanism(design.stating(facts.SofterShares()), "replace-one").squared_move == 20.0
-    assert Release().mechanism(DESIGN.stating(facts.SofterShares()), "replace-one").squared_move == 10.0
 
 
 def test_failures_of_gains_of_each_adversary() -> None:
@@ -318,9 +328,15 @@ def test_everyone_hears_each_worker_in_the_noise_of_workers_alone() -> None:
     assert (Everyone().noise_watts(limited), NEAR.noise_watts(limited), NEAR.noise_watts(DESIGN)) == (5.0, 5.0, 8.0)
     with pytest.raises(PrivacyError, match="nothing hides a worker"):
         Everyone().mechanism(DESIGN, "remove-one")
-    integers = replace(brought, rounding=facts.Rounding(step_mu=0.1, numbers=11))
-    rounded = Server().mechanism(replace(DESIGN, max_participations=7).stating(integers), "remove-one")
-    assert rounded.rounding == facts.Rounding(step_mu=0.1, numbers=77)
+    rounding = facts.Rounding(step_mu=(0.1, 0.1, 0.2), numbers=(11, 11, 5))
+    integers = replace(DESIGN, max_participations=7).stating(replace(brought, rounding=rounding))
+    rounded = Server().mechanism(integers, "remove-one")
+    assert (rounded.rounding, rounded.rounded, rounded.counts) == (rounding, 7, (30, 10, 20))
+    assert rounded.squared_shifts == pytest.approx((6.0 * 0.1 / 2.5, 6.0 * 0.4 / 2.5, 6.0 * 0.2 / 2.5))
+    assert rounded.total_at_most == math.inf
+    drawn = integers.stating(facts.Drawn(received_watts=1.3, participations=5))
+    after = Server().mechanism(drawn, "remove-one")  # others may have all 60 slots of some kind, with less in all
+    assert (after.rounded, after.total_at_most) == (60, pytest.approx(6.0 * 1.3 / 2.5))
 
 
 def test_who_hears_what() -> None:

@@ -85,7 +85,7 @@ def test_workers_noise_counts_where_the_receiver_s_is_less() -> None:
     rough = brought.stating(facts.ImperfectAir())
     assert rough.in_workers_noise().noise_watts == 5.0
     assert rough.in_workers_noise().fact(facts.WorkersNoise).failure == 1e-9
-    rounding = facts.Rounding(step_mu=1e-3, numbers=7)
+    rounding = facts.Rounding(step_mu=(1e-3,), numbers=(7,))
     integers = DESIGN.stating(facts.WorkersNoise(alone_watts=0.5, by="noise", rounding=rounding))
     assert integers.in_workers_noise().noise_watts == 0.5  # no receiver's noise counts
     assert Release().mechanism(integers, "remove-one").sampling == "none"

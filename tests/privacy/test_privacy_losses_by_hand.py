@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from slots_for_tests import gaussian_epsilon_with_many_digits, hidden
 
+from airmixml.messages import PrivacyError
 from airmixml.privacy import GaussianSlots, certified_epsilon
 from airmixml.privacy.evaluation import settled_epsilon
 from airmixml.privacy.facts import Rounding, log_cut, tilt
@@ -253,24 +254,50 @@ def test_what_is_cut_off(epsilon: float) -> None:
     assert log_cut(70, -1.0, 1e-5) == log_cut(70, 0.0, 1e-5)
 
 
-def test_squared_shifts_of_rounded_slots() -> None:
-    """At an epsilon, for 70 numbers; and composed, at an epsilon of 200 with a billionth of delta."""
-    rounding = Rounding(step_mu=0.05, numbers=70)
-    at_two = math.log(1e-3 * 1e-5 / 70 / (1 + math.e**2))
-    assert rounding.squared_tilt(2.0, 1e-5) == pytest.approx(float(exact_tilt(0.05, at_two)) ** 2, rel=1e-10)
-    composed = math.log(1e-9 * 1e-5 / 70) - 200.0
-    assert rounding.composed_tilt(1e-5) == pytest.approx(float(exact_tilt(0.05, composed)) ** 2, rel=1e-10)
-    assert rounding.times(3) == Rounding(step_mu=0.05, numbers=210)
+ROUNDED = GaussianSlots(
+    squared_shifts=(0.5, 0.4),
+    counts=(2, 5),
+    adjacency="replace-one",
+    rounding=Rounding(step_mu=(0.02, 0.15), numbers=(70, 20)),
+    rounded=4,
+)
+
+
+def of_rounded(assumed: float, share: float = 1e-3) -> tuple[float, float]:
+    """Squared tilts at an epsilon and a delta of 1e-5: of four slots at most two have 70 numbers, the others 20."""
+    log_eta = math.log(share * 1e-5 / 180) - float(mpmath.log1p(mpmath.exp(assumed)))
+    return float(exact_tilt(0.02, log_eta)) ** 2, float(exact_tilt(0.15, log_eta)) ** 2
+
+
+@pytest.mark.parametrize(("assumed", "share"), [(0.0, 1e-3), (2.0, 1e-3), (200.0, 1e-9)])
+def test_squared_shifts_of_rounded_slots(assumed: float, share: float) -> None:
+    """The strongest four once both kinds are tilted; never more than what all shifts add up to, by the larger tilt."""
+    tilts = of_rounded(assumed, share)
+    assert ROUNDED.squared_tilts(assumed, 1e-5, share) == pytest.approx(tilts, rel=1e-10)
+    wide = ROUNDED.widened(assumed, 1e-5, share)
+    assert 0.4 * tilts[1] > 0.5 * tilts[0]
+    assert (wide.rounding, wide.slots) == (None, 1)
+    assert wide.total == pytest.approx(4 * 0.4 * tilts[1], rel=1e-10)
+    capped = replace(ROUNDED, total_at_most=0.3).widened(assumed, 1e-5, share)
+    assert capped.total == pytest.approx(0.3 * tilts[1], rel=1e-10)
+    alike = replace(ROUNDED, rounding=Rounding(step_mu=(0.02, 0.02), numbers=(70, 20)))
+    assert alike.widened(assumed, 1e-5, share).total == pytest.approx((2 * 0.5 + 2 * 0.4) * tilts[0], rel=1e-10)
+    assert replace(ROUNDED, total_at_most=0.3).louder(2.0).total_at_most == 0.6
 
 
 def test_the_epsilon_of_rounded_slots_agrees_with_itself() -> None:
     """Its squared shifts are tilted for that epsilon, at 0.999 of delta."""
-    rounding = Rounding(step_mu=0.02, numbers=70)
-    slots = GaussianSlots(squared_shifts=(0.5,), counts=(3,), adjacency="replace-one", rounding=rounding)
-    found = certified_epsilon("gdp", slots, 1e-5)
-    tilted = 1.5 * float(exact_tilt(0.02, math.log(1e-3 * 1e-5 / 70 / (1 + math.exp(found))))) ** 2
+    found = certified_epsilon("gdp", ROUNDED, 1e-5)
+    tilted = 4 * 0.4 * of_rounded(found)[1]
     assert found == pytest.approx(float(gaussian_epsilon_with_many_digits(tilted, 0.999e-5)), rel=1e-9)
-    assert found > 1.05 * float(gaussian_epsilon_with_many_digits(1.5, 1e-5))
+    assert found > 1.05 * float(gaussian_epsilon_with_many_digits(1.6, 1e-5))
+
+
+@pytest.mark.parametrize("wrong", [{"rounded": 0}, {"rounding": Rounding(step_mu=(0.02,), numbers=(70,))}])
+def test_rounded_slots_of_which_too_little_is_told_are_refused(wrong: dict[str, object]) -> None:
+    """Slots without an entry would count as not there."""
+    with pytest.raises(PrivacyError, match="rounding: needs an entry"):
+        replace(ROUNDED, **wrong).widened(1.0, 1e-5)
 
 
 def test_an_assumed_epsilon_settles_at_its_fixed_point() -> None:

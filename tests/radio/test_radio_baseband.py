@@ -1,5 +1,7 @@
 """The fast path on imperfect airs against the symbol-by-symbol complex baseband reference."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.scenario.air import STAYING
 from airmixml.workers import Population
 
 SLOTS, SCHEDULED, WORKERS = 600, 4, 24
@@ -102,8 +105,9 @@ def scenario(*changes: str, moments: bool, seed: int) -> Scenario:
         else ()
     )
     sizes = (f"workers.count={WORKERS}", f"radio.scheduled={SCHEDULED}", f"radio.slots={SLOTS}", f"seed={seed}")
+    renewed = f"air.renewed_errors={json.dumps(list(STAYING))}"  # both paths draw far more seats than workers
     quiet = ("radio.noise_dbm=-100", "air.pilot_share=1", "mixing.power=fixed", "mixing.power_scale_watts=1e-10")
-    return Scenario().with_overrides(*sizes, *kind, *quiet, *changes)
+    return Scenario().with_overrides(*sizes, *kind, *quiet, renewed, *changes)
 
 
 def vectors_of(dataset: DataSet, who: np.ndarray, *, moments: bool) -> np.ndarray:

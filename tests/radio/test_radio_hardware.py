@@ -318,8 +318,10 @@ def test_amplifiers_of_ofdm_turn_the_sum() -> None:
     assert found is not None
     assert float(found.factor.angle().min()) > 0.1
     errors = transmitters.TransmitterErrors(setting, payload, watts)
-    arrives = errors.add(torch.ones((1, 2, 1), dtype=torch.complex64), samples, watts)
-    assert arrives[:, :, 0].numpy() == pytest.approx(found.factor.numpy(), rel=1e-6)
+    arrives = errors.add(
+        torch.tensor([1.0, 0.0]).view(2, 1, 1, 1).expand(-1, -1, 2, -1), torch.ones(1, 2), samples, watts
+    )
+    assert arrives.numpy() == pytest.approx(found.factor.numpy(), rel=1e-6)
 
 
 def test_a_peak_limit_gives_no_credit_for_a_hidden_schedule() -> None:

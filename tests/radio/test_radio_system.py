@@ -37,7 +37,7 @@ def test_a_design_lists_what_each_stage_states() -> None:
     assert [type(each) for each in ideal.facts] == [facts.Antennas, facts.Transmitters]
     rough = IRIS.with_overrides("air.amplitude_error_db=3", "air.power_step_db=1", "mixing.assignment=max-min")
     stated = {type(each) for each in System.of(rough, 4, 3).design(1e-15).facts}
-    assert {facts.GainsTell, facts.RanksTell, facts.ImperfectAir, facts.SofterShares} <= stated
+    assert {facts.GainsTell, facts.RanksTell, facts.ImperfectAir, facts.OthersInSeats} <= stated
     assert System.of(MASKED, 5, 3).design(1e-15).says(facts.WorkersNoise)
 
 

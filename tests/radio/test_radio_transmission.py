@@ -1,7 +1,7 @@
+import math
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario, Speed, simulate
-from airmixml.arrays import dbm_to_watts
+from airmixml.arrays import check_finite, dbm_to_watts
 from airmixml.data import DataSet
-from airmixml.messages import ScenarioError
+from airmixml.messages import NotFiniteError, ScenarioError
 from airmixml.radio import AirReport, simulate_blocks
 from airmixml.radio.draws import AirSetting, SlotDraws, draw_noise, draw_slots
-from airmixml.radio.transmission import Mixtures, check_finite
+from airmixml.radio.transmission import Mixtures
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Population, deploy, load_dataset
 
@@ -256,8 +256,17 @@ def test_sums_of_products_are_no_data_set() -> None:
 
 def test_only_numbers_beyond_float32_are_refused_not_their_sum() -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=8")
-    block = simulate(scenario).examples
-    large = replace(block, inputs=torch.full_like(block.inputs, 2e38))
-    check_finite(scenario, large)
+    large = torch.full((8, 3), 2e38)
+    check_finite("reception", inputs=large)
+    for wrong, count in ((torch.inf, 1), (torch.nan, 2)):
+        large[0, :count] = wrong
+        with pytest.raises(NotFiniteError, match=rf"^reception: {count} of 24 numbers are not finite \(inputs\)"):
+            check_finite("reception", labels=torch.zeros(8, 1), inputs=large)
+    with pytest.raises(NotFiniteError, match=r"1 of 2 numbers are not finite \(gains\)"):
+        check_finite("air", gains=torch.tensor([1.0 + 1.0j, complex(1.0, math.nan)]))
     with pytest.raises(ScenarioError, match="beyond what float32 can hold"):
-        check_finite(scenario, replace(large, labels=torch.full_like(block.labels, torch.inf)))
+        simulate(
+            scenario.with_overrides(
+                "mixing.power=max", "radio.max_power_dbm=-300", "radio.unit_path_loss_db=-300", "radio.noise_dbm=100"
+            )
+        )

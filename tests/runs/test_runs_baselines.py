@@ -152,12 +152,16 @@ def test_a_line_says_what_is_no_better_than_guessing(tmp_path: Path) -> None:
     scenario = own(tmp_path, labels)
     useless = run(scenario, out=tmp_path / "useless", pictures=False).to_dict()
     assert "no better than guessing" in told(scenario, useless)["beyond guessing"]
+    assert first_sentence(scenario, useless).startswith("Nothing was learned: accuracy ")
     assert ", no better than guessing (ridge without privacy " in first_sentence(scenario, useless)
     assert "ridge without privacy" in told(scenario, useless)
     scenario = own(tmp_path, (INPUTS[:, 0] > 0.5).astype(int))
     useful = run(scenario, out=tmp_path / "useful", pictures=False).to_dict()
     assert "no better" not in told(scenario, useful)["beyond guessing"]
-    assert "no better" not in first_sentence(scenario, useful)
+    assert first_sentence(scenario, useful).startswith("Accuracy ")
+    for snr, said in ((-29.84, " at an SNR of -29.8 dB: accuracy"), (3.0, ": accuracy")):
+        noisy = {**useless, "snr_inputs_db": snr}
+        assert first_sentence(scenario, noisy).startswith(f"Nothing was learned{said}")
 
 
 def test_seeds_average_shares(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import airmixml
-from airmixml import RunFolderError, Scenario, load_metrics
+from airmixml import RunFolderError, Scenario, ScenarioError, load_metrics
 from airmixml.progress import Progress
 from airmixml.storage import folders
 from airmixml.storage.folders import claim, claim_folder
@@ -222,3 +222,13 @@ def test_a_dangling_link_is_in_the_way(small: Scenario, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="exists and is not a run folder"):
         run(small, out=tmp_path / "here")
     assert names(tmp_path) == ["here"]
+
+
+def test_what_the_air_refuses_is_refused_before_data_are_read(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    digital = Scenario.preset("trustless-mnist-digital")
+    where = {"out": tmp_path / "run", "data_dir": tmp_path / "none"}  # no file is there, which would be said
+    for private in (False, True):
+        with pytest.raises(ScenarioError, match=r"privacy\.most_absent = 0\.06.* must be at least 0\.11"):
+            run(digital.on_air("low-cost"), private=private, **where)
+    assert not (tmp_path / "run").exists()

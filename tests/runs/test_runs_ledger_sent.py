@@ -136,7 +136,7 @@ def test_a_run_whose_entry_is_gone_says_what_was_sent(
     after_sending(lose)
     with pytest.raises(LedgerError, match=r"entry 1 of .* ledger spend .* --already-sent .* --mu \d") as told:
         run(scenario, private=True, ledger=ledger.path, out=tmp_path / "run")
-    mu = float(str(told.value).rsplit("--mu ", 1)[1].split()[0])
+    mu = float(str(told.value).rsplit("--mu ", 1)[1].split()[0].rstrip(";"))
     assert airmixml.privacy.gaussian_epsilon(mu, 1e-3) == pytest.approx(0.5, rel=1e-6)
     if instead == "another run's entry":
         assert [each.state for each in ledger.entries()] == ["reserved"]

@@ -194,6 +194,7 @@ def test_temporary_files_of_a_killed_run_do_not_reach_the_finished_folder(
             run(small, out=tmp_path / "cut", progress=stop_at(4))
     assert temporary
     for path in temporary:
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"half")  # as if killed before the file got its name
     run(small, out=tmp_path / "cut")
     files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.npz"}

@@ -30,6 +30,17 @@ def test_what_a_scenario_says_stands() -> None:
     assert both.with_overrides("air.absent=0.2").radio.fading == "rician"
 
 
+@pytest.mark.parametrize("air", AIR_PRESETS)
+@pytest.mark.parametrize("file", ["pets.csv", "pets.npz"])
+def test_a_file_of_ones_own_is_read_on_any_profile(air: str, file: str) -> None:
+    """A profile that sets some keys of a table leaves the others of it at their defaults."""
+    told = Scenario.from_toml(f'[workers]\ndataset = "{file}"\nlabel_column = "kind"\n[air]\npreset = "{air}"\n')
+    plain = Scenario.from_toml(f'[workers]\ndataset = "{file}"\nlabel_column = "kind"\n')
+    assert told == plain.on_air(air)
+    assert (told.workers.count, told.radio.scheduled) == (0, 4)
+    assert Scenario.from_toml(told.to_toml()) == told
+
+
 @pytest.mark.parametrize("other", ["ideal", "lab"])
 def test_another_air_takes_its_keys_back(other: str) -> None:
     plain = Scenario.preset("private-mnist")

@@ -148,7 +148,7 @@ def test_every_key_can_be_set_by_what_the_file_would_say(scenario: Scenario) -> 
 
 def test_comments_say_what_each_key_means() -> None:
     lines = [line for line in Scenario().to_toml(comments=True).splitlines() if " = " in line.partition("#")[0]]
-    assert len(lines) == 2 + 38 + 13 + 10 + 48 + 6 + 18 + 18
+    assert len(lines) == 2 + 38 + 13 + 10 + 49 + 6 + 18 + 18
     assert all(len(line.partition(" # ")[2]) > 0 for line in lines)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from airmixml import RunFolderError, Scenario
 from airmixml.audit.trials import Keeper
 from airmixml.compare import compare_methods, load_methods
-from airmixml.files import Arrays, ResultStore, from_plain, to_plain
+from airmixml.files import Arrays, ResultStore, _checksum, from_plain, to_plain, write_arrays
 
 VALUES = {"text": "ε", "none": None, "list": [1, 2.5, -1e-300], "nested": {"inf": math.inf}}
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "none": np.zeros((0, 3), np.float32)}
@@ -45,6 +46,34 @@ def test_what_was_saved_comes_back(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[1][key], array)
     assert set(found[1]) == (set(ARRAYS) if name.endswith("npz") else set())
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == [name]
+
+
+def test_arrays_are_stored_whatever_keywords_this_numpy_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.2 ``savez`` had none but ``file``: any other was taken for an array, also ``allow_pickle``."""
+
+    def before_2_2(real: Any) -> Any:
+        return lambda file, **arrays: real(file, **{name: np.asanyarray(each) for name, each in arrays.items()})
+
+    # What 2.0 did with that keyword, in a file: the model of a protected run would be lost with it.
+    about = {"made_by": ["", "old.npz"], "values": 1, "checksum": _checksum(["", "old.npz"], 1, ARRAYS)}
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        named = {**ARRAYS, "about": np.array(json.dumps(about)), "allow_pickle": np.array(False)}
+        for name, array in named.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, array)
+    assert ResultStore(tmp_path).load("old.npz", lambda values, arrays: (values, set(arrays))) == (1, set(ARRAYS))
+    for name in ("savez", "savez_compressed"):
+        monkeypatch.setattr(np, name, before_2_2(getattr(np, name)))
+    saved(tmp_path, "result.npz")
+    found = ResultStore(tmp_path).load("result.npz", both)
+    assert found is not None
+    assert set(found[1]) == set(ARRAYS)
+    write_arrays(tmp_path / "plain.npz", ARRAYS)
+    with np.load(tmp_path / "plain.npz") as plain:
+        assert set(plain) == set(ARRAYS)
+    with pytest.raises(ValueError, match="is an array of objects"):
+        write_arrays(tmp_path / "odd.npz", {"odd": np.array([{}])})
+    assert not (tmp_path / "odd.npz").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

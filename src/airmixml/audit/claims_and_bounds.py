@@ -93,7 +93,9 @@ class Audit:
         counted = f"{len(scores[0]):,} trials with the canary, {len(scores[1]):,} without"
         each = 1.0 - self.failure / (2 if self.trials.normal else 1)
         epsilon: float | None = clopper_pearson_epsilon(*scores, delta, each)
-        found = [LowerBound(method="clopper-pearson", epsilon=epsilon, assumes="independent trials", detail=counted)]
+        found = [
+            LowerBound(method="clopper-pearson", epsilon=epsilon, assumes=self.trials.independence, detail=counted)
+        ]
         if self.trials.normal:
             p_value = normal_scores_p_value(*scores)
             tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"

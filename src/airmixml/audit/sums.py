@@ -39,7 +39,7 @@ from airmixml.attacks.likelihood import Amplitudes
 from airmixml.audit.canaries import faulty_sender, sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
+from airmixml.audit.trials import INDEPENDENT, Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.encoding import draw_skellam, reduce
 from airmixml.messages import ScenarioError, plural
@@ -51,6 +51,7 @@ from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
 
 _WORKERS_PER_CANARY: Final = 20
+_NEARLY_INDEPENDENT: Final = f"{INDEPENDENT}, but several are workers of one schedule: only nearly so"
 # Beyond e^80 a slot has told everything; float32 would overflow next.
 _LARGEST_LOG_RATIO: Final = 80.0
 _SLOTS_LOOKED_AT: Final = 1024
@@ -341,4 +342,6 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {kinds[0][1].about}{told}"
     scored = _Runs(kinds=kinds, fault=fault, block_slots=max(SLOTS_PER_CHAPTER, numbers_at_once // per_run))
-    return bench.run("schedule hidden", per_run, scored, how=how)
+    trials_made = bench.run("schedule hidden", per_run, scored, how=how)
+    together = per_run > 1 and not base.radio.schedule_kind.by_coin and base.radio.scheduled < base.workers.count
+    return replace(trials_made, independence=_NEARLY_INDEPENDENT) if together else trials_made

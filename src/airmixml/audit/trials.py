@@ -61,6 +61,9 @@ def _read_blocks(counts: dict[str, int], arrays: Mapping[str, Doubles]) -> dict[
     return {name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()}
 
 
+INDEPENDENT: Final = "independent trials"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trials:
     """Scores of an attack, and how they were made."""
@@ -69,6 +72,7 @@ class Trials:
     scores_out: Doubles  # of trials without it
     how: str  # how a trial was made, in words
     normal: bool  # whether the scores of the sound mechanism are normal (a known schedule)
+    independence: str = INDEPENDENT  # what bounds assume of them, in words
 
     def to_dict(self) -> dict[str, Any]:
         return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}

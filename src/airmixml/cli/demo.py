@@ -13,7 +13,8 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.terminal import command_seconds, finish_with_report, progress_bars, report_in, show
-from airmixml.messages import duration, joules, plural
+from airmixml.files import writing_to
+from airmixml.messages import RunFolderError, duration, joules, plural
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.output.tables import Table
 from airmixml.runs.run_page import drawn_and_before
@@ -49,11 +50,14 @@ def demo_command(
     from airmixml.runs import run
 
     how: dict[str, Any] = {"seeds": seeds, "pictures": False, "finish": finish_with_report}
-    with progress_bars() as progress:
-        sides = tuple(
-            _Side(scenario=each, metrics=run(each, progress=progress, **how).to_dict()) for each in (paper, private)
-        )
-    _draw(sides, _PICTURE)
+    try:
+        with writing_to(_PICTURE), progress_bars() as progress:
+            sides = tuple(
+                _Side(scenario=each, metrics=run(each, progress=progress, **how).to_dict()) for each in (paper, private)
+            )
+            _draw(sides, _PICTURE)
+    except RunFolderError as problem:
+        raise RunFolderError(str(problem).replace("choose another --out", "change to another directory")) from problem
     told: dict[str, Any] = {"picture": str(_PICTURE)}
     for side in sides:
         smallest = {"smallest_epsilons": side.epsilons("privacy"), "flower_epsilons": side.epsilons("row_statements")}

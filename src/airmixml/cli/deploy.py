@@ -3,7 +3,7 @@
 import itertools
 import json
 import shutil
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,25 @@ def set_up(scenario: Scenario, out: Path, data_dir: Path | None, parts: Parts) -
     return planned, dataset, server
 
 
+def _rehearse(planned: Scenario, dataset: "DataSet", folder: Path, server: "Endpoint") -> list[float]:
+    """Say what so few workers can learn, before anything is started; return the accuracies of rehearsals."""
+    from airmixml.data.dataset import known_dataset
+    from airmixml.deploy.endpoint import SERVER_NAME, find_folder, load_contract
+    from airmixml.deploy.expectations import told_beforehand
+    from airmixml.deploy.rehearsal import rehearse, told_of
+    from airmixml.deploy.trial import ROWS
+
+    contract = load_contract(folder / SERVER_NAME)
+    print_error_line(f"airmix: {told_beforehand(contract)}")
+    if not known_dataset(planned.workers.dataset):
+        print_error_line("airmix: not rehearsed: that would tell more of your own rows than epsilon covers")
+        return []
+    found = rehearse(contract, dataset, [find_folder(folder, each) / ROWS for each in server.names])
+    if found:
+        print_error_line(f"airmix: {told_of(found)}")
+    return found
+
+
 @app.command("up")
 @options.with_groups
 def up_command(
@@ -97,14 +116,16 @@ def up_command(
     """Run broker, server and workers of a scenario as processes on this machine, over mutual TLS.
 
     Without a scenario it takes the preset trustless-wine. The rows of its data set are dealt to the workers. One worker
-    is killed and started again, and an old order is sent to it again, which its ledger refuses. Writes a picture, and a
-    model that `airmix predict` reads; where it is interrupted, nothing is left.
+    is killed and started again, and an old order is sent to it again, which its ledger refuses. Any process that you
+    kill is started again too. Writes a picture, and a model that `airmix predict` reads; where it is interrupted,
+    nothing is left.
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     from airmixml.deploy.credentials import check_new
     from airmixml.deploy.endpoint import SERVER_NAME
     from airmixml.deploy.processes import find_mosquitto
+    from airmixml.deploy.supervision import RESTARTED
     from airmixml.deploy.trial import ROWS, SENDS, Trial, deal_rows, draw_lanes
     from airmixml.storage.folders import METRICS, RUNS_FOLDER
 
@@ -127,18 +148,20 @@ def up_command(
 
     try:
         rows = deal_rows(planned, dataset, folder, server, data_dir)
+        rehearsed = _rehearse(planned, dataset, folder, server)
         more = () if data_dir is None else ("--data-dir", data_dir)
         trial = Trial(folder, say, deadline=deadline, more=more)
         killed = trial.run(kill=kill)
         found = json.loads((folder / SERVER_NAME / METRICS).read_text(encoding="utf-8"))
         title = f"{planned.name}: {workers} workers over mutual TLS; {found['promise']}"
-        draw_lanes(trial.times, server.names, found["rounds"], title, folder / _PICTURE)
+        draw_lanes(trial.events, server.names, found["rounds"], title, folder / _PICTURE)
     except KeyboardInterrupt:  # the same command can be given again
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    events = [{"seconds": seconds, "who": who, "what": what} for (who, what), seconds in trial.times.items()]
+    events = [each._asdict() for each in trial.events]
+    ended = {each.who for each in trial.events if each.what == RESTARTED}
     result = {**found, "folder": str(folder), "workers": workers, "killed": killed, "seconds": command_seconds()}
-    result |= {"picture": str(folder / _PICTURE), "events": events}
+    result |= {"picture": str(folder / _PICTURE), "events": events, "rehearsed": rehearsed}
     each_has = f"{min(rows)}" if min(rows) == max(rows) else f"{min(rows)} to {max(rows)}"
     lines = []
     for each in found["rounds"]:
@@ -151,7 +174,9 @@ def up_command(
         as_json,
         result,
         table,
-        *(f"{killed}: {what}" for who, what in trial.times if who == killed and SENDS not in what),
+        *(f"{each.who}: {each.what}" for each in trial.events if each.who in ended and SENDS not in each.what),
+        *found["warnings"],
+        *([f"the run ended early: {found['failure']}"] if found["failure"] else []),
         f"no worker has spent more than {100 * found['budget_spent']:.1f} % of its budget; promised for all of it: "
         f"{found['promise']}",
         f"{duration(result['seconds'])}; picture in {result['picture']}; predict, here rows it learned from: "
@@ -176,16 +201,20 @@ def init_command(
     """
     import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
-    from airmixml.deploy.endpoint import find_folder
+    from airmixml.deploy.endpoint import SERVER_NAME, find_folder, load_contract
+    from airmixml.deploy.expectations import noise_beside_mean, told_beforehand
 
     scenario = chosen.settled(data_dir=data_dir)
     *_, server = set_up(scenario, out, data_dir, replace(parts, workers=parts.workers or scenario.workers.count))
     kind, name = "gateway" if server.gateways else "worker", server.names[0]
     behind = f" behind {server.gateways} gateways" if server.gateways else ""
+    contract = load_contract(out / SERVER_NAME)
+    told = {"folder": str(out), "workers": server.workers, "gateways": server.gateways, "port": server.port}
     show(
         as_json,
-        {"folder": str(out), "workers": server.workers, "gateways": server.gateways, "port": server.port},
+        {**told, "noise_beside_mean": noise_beside_mean(contract)},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
+        told_beforehand(contract),
         f"  airmix server {out} --with-broker",
         *([f"  airmix air {out}"] if server.frames else []),
         f"  airmix {kind} --folder {find_folder(out, name)} --id {name} --data FILE",
@@ -215,6 +244,49 @@ def key_command(
     )
 
 
+@app.command("renew")
+def renew_command(
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote, with ca/ca.key.")] = Path(FOLDER),
+    names: Annotated[
+        list[str] | None,
+        Option("--id", metavar="NAME", help="Endpoint [default: all whose folders are here].", show_default=False),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make new certificates, before the old ones end: the same authority, keys, contract and ledgers.
+
+    Copy tls.crt and ca.crt of an endpoint to its machine (and tls.key, where its folder had been moved away). Old and
+    new certificates understand each other until the old ones end. Start the broker again to use its own.
+    """
+    from airmixml.deploy.renewal import renew
+
+    ends = {name: f"{end:%Y-%m-%d}" for name, end in renew(folder, names or ()).items()}
+    show(as_json, {"folder": str(folder), "ends": ends}, *(f"{name}: ends on {day}" for name, day in ends.items()))
+
+
+@app.command("revoke")
+def revoke_command(
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
+    names: Annotated[
+        list[str], Option("--id", metavar="NAME", help="Worker, gateway, server or air whose keys count no more.")
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Revoke keys: servers and workers that have the new contract refuse who holds them. Budgets and ledgers go on.
+
+    The contract that is written here must be copied to every endpoint on another machine, and they be started again.
+    """
+    from airmixml.deploy.renewal import revoke
+
+    found = revoke(folder, names)
+    show(
+        as_json,
+        {"folder": str(folder), "revoked": found.revoked},
+        f"{plural(len(found.revoked), 'key')} revoked; copy {folder / 'contract.json'} to all endpoints, and start "
+        "them again",
+    )
+
+
 def server_command(
     folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
     with_broker: Annotated[
@@ -226,6 +298,12 @@ def server_command(
     status: Annotated[
         bool, Option("--status", help="Serve a status page to this machine while the run goes on; prints its link.")
     ] = False,
+    status_port: Annotated[
+        int,
+        Option(
+            help="Port of this machine for /healthz and /metrics, without a worker's name (0: none).", min=0, max=65535
+        ),
+    ] = 0,
     record: Annotated[
         Path | None, Option(help="Analog frames: SigMF recording to write received sums to.", show_default=False)
     ] = None,
@@ -244,6 +322,8 @@ def server_command(
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, Lines, load_contract
+    from airmixml.deploy.expectations import warnings_of
+    from airmixml.deploy.metrics import serving_metrics
     from airmixml.deploy.processes import Broker
     from airmixml.deploy.server_process import Status, Teacher, open_server, run_server
     from airmixml.deploy.sigmf_files import read_recording, replayed, write_recording
@@ -259,46 +339,53 @@ def server_command(
     if (record or replay) and not contract.on_air:
         raise ScenarioError("--record, --replay: this deployment has no analog frames; leave them out")
     dataset = data_of(contract.plan, data_dir)
-    teacher, failure, spent = Teacher(contract, dataset), "", 0.0
+    teacher, failure, spent, watch = Teacher(contract, dataset), "", 0.0, None
     raise_when_interrupted()
-    if replay is not None:
-        sums = replayed(contract, read_recording(replay))
-        scores = [teacher.score(sums[: count + 1]) for count in range(len(sums))]
-    else:
-        if held := held_keys(folder):
-            print_error_line(
-                f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
-                f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
-            )
-        with Broker(folder) if with_broker else nullcontext():
-            server = open_server(folder, log, teacher.tell)
-            watch = Status(Endpoint.read(own), deadline, teacher.score, log)
-            with serving_status(lambda: watch.plain, announce) if status else nullcontext():
-                run_server(folder, server, log, deadline, watch)
-        sums, scores, failure = server.sums, watch.scores, server.failure
-        spent = contract.share(max(server.spent.values()))
-    if failure and not sums:
-        raise ProtocolError(f"no round was completed: {failure}")
-    if record is not None:
-        heard = [each.on_air for each in sums if each.on_air is not None]
-        write_recording(record, heard, f"{contract.plan.title}: sums of an emulated air")
-    result: dict[str, Any] = {
-        "rounds": [
-            {"round": each.number, "workers": list(each.present), "accuracy": score}
-            for each, score in zip(sums, scores, strict=True)
-        ],
-        "budget_spent": spent,
-        "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-        "promise": contract.promise,
-        "accuracy": scores[-1],
-        "failure": failure,
-    }
-    save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
+    with ExitStack() as pages:
+        if replay is not None:
+            sums = replayed(contract, read_recording(replay))
+            scores = [teacher.score(sums[: count + 1]) for count in range(len(sums))]
+        else:
+            if held := held_keys(folder):
+                print_error_line(
+                    f"airmix server: WARNING: this machine holds the signing keys of {plural(held, 'worker')}, below "
+                    f"{folder}, so that it can play them: fit for a trial, not for protection; see `airmix deploy key`"
+                )
+            with Broker(folder) if with_broker else nullcontext() as broker:
+                server = open_server(folder, log, teacher.tell)
+                watch = Status(Endpoint.read(own), deadline, teacher.score, log)
+                if status_port:
+                    pages.enter_context(serving_metrics(watch, status_port))
+                with serving_status(lambda: watch.plain, announce) if status else nullcontext():
+                    run_server(folder, server, log, deadline, watch if broker is None else broker.kept(watch, log))
+            sums, scores, failure = server.sums, watch.scores, server.failure
+            spent = contract.share(max(server.spent.values()))
+        if failure and not sums:
+            raise ProtocolError(f"no round was completed: {failure}")
+        if record is not None:
+            heard = [each.on_air for each in sums if each.on_air is not None]
+            write_recording(record, heard, f"{contract.plan.title}: sums of an emulated air")
+        result: dict[str, Any] = {
+            "rounds": [
+                {"round": each.number, "workers": list(each.present), "accuracy": score}
+                for each, score in zip(sums, scores, strict=True)
+            ],
+            "budget_spent": spent,
+            "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
+            "promise": contract.promise,
+            "accuracy": scores[-1],
+            "failure": failure,
+            "warnings": warnings_of(contract, sums),
+        }
+        save_deployed(teacher.learned(sums).model, dataset, own, contract.plan, result)
+        if watch is not None:
+            watch.released = True
     scored = "" if scores[-1] is None else f"; accuracy {100 * scores[-1]:.1f} % on the test rows"
     show(
         as_json,
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in sums),
+        *result["warnings"],
         f"{own / 'model.npz'}: learned from {len(sums)} rounds{scored}",
         f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )

@@ -241,6 +241,7 @@ def init_command(
     ] = None,
     out: Annotated[Path | None, Option(help="Scenario file to write [default: the name of the data, .toml].")] = None,
     force: Annotated[bool, Option("--force", help="Replace the scenario file if it exists.")] = False,
+    show_values: options.ShowValues = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a first scenario for your own data.
@@ -262,6 +263,7 @@ def init_command(
         task=rule_of("workers.task").check("--task", wanted),
         person=person,
         declared=[parse_declared(each) for each in column or ()],
+        show_values=show_values,
     )
     path = out or Path(f"{data.stem}.toml")
     if path.exists() and not force:

@@ -20,7 +20,7 @@ import time
 
 TYPE_CHECKING = False  # typing takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import FrameType
     from typing import Any
@@ -103,28 +103,32 @@ def answer() -> int:
         said_by = getattr(getattr(problem, "ctx", None), "command_path", "airmix")
         instead = _INSTEAD.get(f"{said_by} {getattr(problem, 'option_name', '')}", "")
         said = getattr(problem, "message", "") if instead else getattr(problem, "format_message", problem.__str__)()
-        return _fail(f"{said} ({f'use {instead}; ' if instead else ''}see {said_by} --help)")
+        if instead:
+            said, instead = said.removesuffix("."), f"use {instead}; "
+        return _fail(f"{said} ({instead}see {said_by} --help)")
     except AirMixError as problem:
         return _fail(_as_typed(str(problem)))
-    except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
+    except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
+        discard(sys.stdout)
+        return 1
+    except _OutputError as problem:
+        discard(sys.stdout)
+        return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
+    except (OSError, ModuleNotFoundError, MemoryError, RuntimeError) as problem:
         lacks = _lacking(problem)
         if not lacks:
             raise
         return _fail(lacks)
-    except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
-        discard(sys.stdout)
-        return 1
-    except OSError as problem:
-        discard(sys.stdout)
-        return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
 
 
 def _lacking(problem: Exception) -> str:
-    """Return which package or memory a command lacks; empty: neither."""
+    """Return which package or memory a command lacks, or what the system refused; empty: none of these."""
     from airmixml.arrays import needs_torch
-    from airmixml.messages import is_out_of_memory
+    from airmixml.messages import is_out_of_memory, reason
 
+    if isinstance(problem, OSError):  # of a library that cannot be loaded, of a disk
+        return f"{problem.filename}: {reason(problem)}" if problem.filename else reason(problem)
     missing = (getattr(problem, "name", "") or "").split(".")[0]
     command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
     if missing == "torch":
@@ -200,6 +204,8 @@ def _read(words: Sequence[str]) -> dict[str, Any]:
 def take_streams() -> None:
     """Lead streams that the caller closed to nowhere, and make writing to stderr something that cannot fail.
 
+    What fails on stdout is an ``_OutputError``, unlike errors of other files.
+
     Otherwise the next file that is opened would get the number of a closed stream, and whatever a library prints.
     """
     for number in (0, 1, 2):
@@ -213,6 +219,8 @@ def take_streams() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if not isinstance(sys.stderr, _Unfailing):
         sys.stderr = _Unfailing(sys.stderr)
+    if not isinstance(sys.stdout, _Output):
+        sys.stdout = _Output(sys.stdout)
 
 
 def discard(stream: Any) -> None:
@@ -221,11 +229,45 @@ def discard(stream: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class _Unfailing:
-    """A stream for remarks: where its disk is full or its reader went away, they are lost, and nothing else is."""
+class _OutputError(OSError):
+    """Stdout cannot be written, though its reader is there."""
+
+
+class _Stream:
+    """A stream with its own way to fail; for all the rest it is the stream behind it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Output(_Stream):
+    """Stdout: what its disk refuses differs from what other files are refused."""
+
+    def write(self, text: str) -> int:
+        """Write the text, or raise what says that stdout failed."""
+        with _as_output_error():
+            return int(self._stream.write(text))
+
+    def flush(self) -> None:
+        with _as_output_error():
+            self._stream.flush()
+
+
+@contextlib.contextmanager
+def _as_output_error() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise _OutputError(*problem.args) from problem
+
+
+class _Unfailing(_Stream):
+    """A stream for remarks: where its disk is full or its reader went away, they are lost, and nothing else is."""
 
     def write(self, text: str) -> int:
         """Write the text, or lose it and all that follows."""
@@ -240,9 +282,6 @@ class _Unfailing:
             self._stream.flush()
         except OSError:
             discard(self._stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def report_interruption() -> None:

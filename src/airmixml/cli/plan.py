@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from errno import EISDIR
+from functools import partial
 from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,11 +16,11 @@ from typer import Context, Option
 
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import finish_with_report, progress_bars, report_in, report_lines, show
+from airmixml.cli.terminal import finish_with_report, print_error_line, progress_bars, report_in, report_lines, show
 from airmixml.files import check_writable, write_text, writing_to
-from airmixml.messages import ScenarioError
+from airmixml.messages import RunFolderError, ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import AUTO, Choice, Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
@@ -59,7 +60,7 @@ def account_command(
     epsilon: Annotated[float | None, Option(help="Set the noise by this target instead.")] = None,
     delta: Annotated[float, Option(help="Delta of the target.")] = 1e-5,
     accountant: Annotated[str, Option(help=f"Accountant of --epsilon: {choices(ACCOUNTANTS)}.")] = "paper-loose",
-    adversary: Annotated[str, Option(help=f"Adversary of --epsilon: {choices(ADVERSARIES)}.")] = "release",
+    adversary: Annotated[str, Option(help="Adversary of --epsilon: release or server.")] = "release",
     adjacency: Annotated[str, Option(help="Neighbours: replace-one or remove-one.")] = "replace-one",
     sampling: Annotated[str, Option(help="Schedule: without-replacement or poisson.")] = "without-replacement",
     max_participations: Annotated[int, Option(help="Maximum number of slots per worker (0 for no limit).")] = 0,
@@ -108,8 +109,8 @@ def account_command(
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress)
         seconds = time.perf_counter() - started
         if drawn is not None:
-            with writing_to(drawn, option="--picture"):
-                draw_account(account, *epsilon_curves(account, progress=progress), drawn)
+            draw = partial(draw_account, account, *epsilon_curves(account, progress=progress), drawn)
+            drawn = _where_written(drawn, draw, asked=picture is not None)
     place = {"picture": str(drawn)} if drawn is not None else {}
     plain = {**account.to_dict(), "seconds": seconds, **place}
     show(as_json, plain, account_page(account, brief=brief), *report_lines(place))
@@ -134,15 +135,36 @@ def _flag(name: str) -> str:
     return {"file": "a scenario file", "assignments": "--set"}.get(name, f"--{name.replace('_', '-')}")
 
 
-def picture_path(picture: Path | None, name: str) -> Path:
-    """Return where the picture goes; refuse a place where none can be written, before anything is computed."""
+def picture_path(picture: Path | None, name: str) -> Path | None:
+    """Return where the picture goes, before anything is computed.
+
+    A place for a ``picture`` where none can be written is refused; where none was asked for, there is no picture.
+    """
     path = Path("runs") / name if picture is None else picture
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ScenarioError(f"--picture {path}: must end in .png, .svg or .pdf")
-    with writing_to(path, option="--picture"):
+
+    def check() -> None:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         check_writable(path, next(folder for folder in path.parents if folder.exists()))
+
+    return _where_written(path, check, asked=picture is not None)
+
+
+def _where_written(path: Path, write: Callable[[], object], *, asked: bool) -> Path | None:
+    """Return the path of a picture when it is written, or None and a line on stderr where it cannot be.
+
+    That is an error if the user ``asked`` for the picture; the result is worth more than one that nobody asked for.
+    """
+    try:
+        with writing_to(path, option="--picture"):
+            write()
+    except RunFolderError as problem:
+        if asked:
+            raise
+        print_error_line(f"airmix: the picture is left out: {problem}")
+        return None
     return path
 
 
@@ -238,9 +260,9 @@ def plan_command(
     from airmixml.planning.plan_page import draw_plan, plan_page, write_plan
 
     if drawn is not None and plan.drawable:
-        with writing_to(drawn, option="--picture"):
-            draw_plan(plan, scenario, drawn)
-        plain["picture"] = places["picture"] = str(drawn)
+        drawn = _where_written(drawn, partial(draw_plan, plan, scenario, drawn), asked=picture is not None)
+        if drawn is not None:
+            plain["picture"] = places["picture"] = str(drawn)
     if out is not None:
         with writing_to(out):
             shown = _with_own_table(scenario) if counted else scenario

@@ -54,14 +54,15 @@ def predict_command(
             )
     columns = {**file.kept, **_columns(model, model.outputs_of(file.inputs), probabilities=probabilities)}
     clipped = model.encoder_.scale(file.inputs)[1]
+    unknown = model.encoder_.row_format.unknown_categories(file.inputs)
     accuracy = None if file.labels is None else _accuracy(file.labels, columns[_PREDICTION], model, rows)
     table = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if out is not None:
         with writing_to(out):
             write_text(out, rows_csv(table))
     if as_json:
-        summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "accuracy": accuracy}
-        print_json({**summary, "out": None if out is None else str(out), "predictions": table})
+        summary = {"run": str(run), "rows": len(table), "clipped_values": clipped, "unknown_categories": unknown}
+        print_json({**summary, "accuracy": accuracy, "out": None if out is None else str(out), "predictions": table})
         return
     if out is None:
         sys.stdout.write(rows_csv(table))
@@ -70,6 +71,10 @@ def predict_command(
     if clipped:
         values = plural(clipped, "value")
         print_error_line(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
+    if unknown:
+        named = ", ".join(f"{count:,} of {shown(name)}" for name, count in unknown.items())
+        values = plural(sum(unknown.values()), "value")
+        print_error_line(f"{values} outside the declared categories ({named}), taken as none of them")
     if accuracy is not None:
         print_error_line(f"accuracy {100 * accuracy:.1f} % on {plural(len(table), 'row')}")
 

@@ -140,6 +140,13 @@ class RowFormat:
     columns: tuple[Column, ...] = ()  #: of a table: what the numbers are made of, where they are not plain numbers
     decimal: str = "point"  #: of a table: its decimal mark
 
+    def unknown_categories(self, rows: NDArray[Any]) -> dict[str, int]:
+        """Return how many values of rows (samples x numbers) are no declared category, by column that has any."""
+        ends = np.cumsum([len(column.features) for column in self.columns], dtype=np.int64)
+        parts = zip(self.columns, np.split(rows, ends[:-1], axis=1) if self.columns else (), strict=True)
+        counts = {each.name: int((~part.any(axis=1)).sum()) for each, part in parts if each.categories}
+        return {name: count for name, count in counts.items() if count}
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:

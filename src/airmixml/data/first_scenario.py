@@ -8,13 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from airmixml.data.csv_file import find_column, finite_numbers, is_missing, open_table
 from airmixml.data.dataset import Column
 from airmixml.data.labels import number_classes
-from airmixml.messages import DataError, ScenarioError, shown
+from airmixml.messages import DataError, ScenarioError, hide_values, shown
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
 from airmixml.scenario.toml import toml_value
@@ -22,7 +23,7 @@ from airmixml.scenario.toml import toml_value
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
 _MOST_CATEGORIES: Final = 30
-_ROW: Final = " (row "  # what follows is a value of a row
+_ROW: Final = " (row "  # what follows tells of a row
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
 _OF_A_PERSON: Final = re.compile(
     r"(^|[\W_])(id|uuid|person|patient|user|subject|participant|customer|client|worker|household|member|employee)s?"
@@ -69,8 +70,7 @@ class ColumnSeen:
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
         if odd := self.odd_text(decimal):
-            row = self.first_rows[odd]
-            return f"holds numbers and a cell that is not one{_ROW}{row} holds {shown(odd)}; correct it first)"
+            return f"holds numbers and a cell that is not one{_ROW}{self.first_rows[odd]}; correct it first)"
         if different == self.texts.total() >= _ROWS_TO_TELL and (whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:
@@ -130,6 +130,7 @@ def first_scenario(
     task: str = "classification",
     person: str = "",
     declared: Sequence[Column] = (),
+    show_values: bool = False,
 ) -> FirstScenario:
     """Return a commented scenario for the file.
 
@@ -139,6 +140,7 @@ def first_scenario(
         task: what to learn.
         person: the column that says who a row is of.
         declared: what the user knows of columns beforehand.
+        show_values: let errors quote cells.
     """
     if path.suffix.lower() not in SEPARATED:
         raise DataError(
@@ -170,7 +172,11 @@ def first_scenario(
     categories |= {name: known[name].categories for name in inputs if name in known and known[name].categories}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
-    found_classes = number_classes([*columns[labels[0]].texts.elements()], str(path))[1] if classes else ()
+    found_classes: tuple[str, ...] = ()
+    if classes:
+        every = [*columns[labels[0]].texts.elements()]
+        number = partial(number_classes, every, str(path), regression="--task regression")
+        found_classes = hide_values(number, "the owner sees them with --show-values", hide=not show_values)[1]
     single = f"label_column = {toml_value(labels[0])}" + ("  # the class of a row" if classes else "")
     bounds = {name: f"[{known[name].lower}, {known[name].upper}]" for name in numbers if name in known}
     title = "".join(character if character.isalnum() or character in "-_." else "-" for character in path.stem)

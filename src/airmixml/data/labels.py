@@ -63,9 +63,15 @@ class DeclaredClasses:
 
 
 def number_classes(
-    labels: Sequence[str], source: str, declared: DeclaredClasses | None = None
+    labels: Sequence[str],
+    source: str,
+    declared: DeclaredClasses | None = None,
+    *,
+    regression: str = 'workers.task = "regression"',
 ) -> tuple[Integers, tuple[str, ...]]:
     """Return the class number of each label and the names of the classes, in order: as declared, or as found.
+
+    ``regression`` is how a user asks to learn numbers.
 
     Classes are compared, and sorted where they are found, as numbers if all of them are ("1" and "1.0" are then one
     class), else as text.
@@ -95,8 +101,7 @@ def number_classes(
         raise DataError(
             f"{source}: {private(f'{len(names)} ')}different labels in {len(labels)} samples"
             f"{private(f', such as {shown(names[0])}')}: labels must be classes, not measured values or identifiers; "
-            "choose another label column, sort the values into classes, or learn to predict numbers by workers.task = "
-            '"regression"'
+            f"choose another label column, sort the values into classes, or learn to predict numbers by {regression}"
         )
     return numbers, names
 

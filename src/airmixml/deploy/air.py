@@ -166,9 +166,12 @@ class AnalogKind:
         """Return the mean of the vectors of the workers in a sum, and the variance of noise and rounding in it."""
         count = len(total.present)
         divisor = count * math.sqrt(self.watts)
+        return total.samples.real.astype(np.float64) / divisor, self.noise_variance(count)
+
+    def noise_variance(self, count: int) -> float:
+        """Return the variance of noise and rounding in a number of the mean over so many workers."""
         of_each = self.own_watts + self.step**2 / 12.0  # and of rounding to the grid
-        variance = (self.receiver_watts / 2.0 + count * of_each) / divisor**2
-        return total.samples.real.astype(np.float64) / divisor, variance
+        return (self.receiver_watts / 2.0 + count * of_each) / (count * math.sqrt(self.watts)) ** 2
 
     def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
         """Return none: such frames have no masks."""

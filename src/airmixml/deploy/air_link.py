@@ -105,7 +105,8 @@ class EmulatedAir:
         self._noise_watts = max((each.receiver_watts for each in kinds), default=0.0)  # behind it nobody hides
         self._random = np.random.default_rng()
         self.is_over = False
-        self._keys = {**contract.directory, SERVER: bytes.fromhex(contract.server_key)}
+        admitted = {each: key for each, key in contract.directory.items() if each not in contract.revoked_workers}
+        self._keys = {**admitted, SERVER: bytes.fromhex(contract.server_key)}
         self._name = (-1, 0)  # of the last slot that was opened: round, attempt
         self._opening = Opening(0, 0, ())  # of that slot
         self._is_open = False

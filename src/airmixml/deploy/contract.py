@@ -25,7 +25,7 @@ from airmixml.data.own_file import read_rows
 from airmixml.deploy.frames import FrameKind
 from airmixml.files import read_regular
 from airmixml.masks.rules import Rules
-from airmixml.messages import DataError, ProtocolError
+from airmixml.messages import DataError, ProtocolError, shown
 from airmixml.scenario import Workers
 from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
@@ -68,10 +68,13 @@ class Contract:
     server_key: str
     members: tuple[Member, ...]  # a worker's place is its identity
     air_key: str = ""  # that of the air, where one adds up frames
+    revoked: tuple[str, ...] = ()  # keys above that are good for nothing any more; no part of the run's name
 
     def to_json(self) -> bytes:
         """Return the contract as it is signed, sent and stored: one text for one contract."""
         plain = {"protocol": PROTOCOL, **asdict(self)}
+        if not self.revoked:
+            del plain["revoked"]
         return json.dumps(plain, sort_keys=True, indent=1).encode() + b"\n"
 
     @classmethod
@@ -81,6 +84,7 @@ class Contract:
             if plain.pop("protocol") != PROTOCOL:
                 raise ValueError("protocol")
             targets = plain["targets"]
+            plain["revoked"] = tuple(map(str, plain.get("revoked", ())))
             plain |= {
                 "outputs": tuple(plain["outputs"]),
                 "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
@@ -88,9 +92,14 @@ class Contract:
                 "rules": tuple(Rules(**each) for each in plain["rules"]),
                 "members": tuple(Member(**each) for each in plain["members"]),
             }
-            return cls(**plain)
+            found = cls(**plain)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise ProtocolError(f"{source}: is no contract of {PROTOCOL}; make one with `airmix deploy init`") from None
+        if unknown := set(found.revoked) - {found.server_key, found.air_key, *(x.verifying_key for x in found.members)}:
+            raise ProtocolError(
+                f"{source}: revokes {shown(min(unknown))}, which is none of its keys; use `airmix deploy revoke`"
+            )
+        return found
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -98,13 +107,23 @@ class Contract:
 
     @cached_property
     def run(self) -> bytes:
-        """The name of the run, 32 bytes."""
-        return sha256(self.to_json()).digest()
+        """The name of the run, 32 bytes; it stays where a key is revoked, and so do ledgers."""
+        return sha256(replace(self, revoked=()).to_json()).digest()
 
     @cached_property
     def directory(self) -> dict[int, bytes]:
         """The verifying key of each worker."""
         return {identity: bytes.fromhex(each.verifying_key) for identity, each in enumerate(self.members)}
+
+    @cached_property
+    def revoked_workers(self) -> frozenset[int]:
+        """Workers whose keys were revoked: nothing that they say counts, and no other takes part in a round of them."""
+        return frozenset(number for number, each in enumerate(self.members) if each.verifying_key in self.revoked)
+
+    def check_key(self, key: str, name: str) -> None:
+        """Refuse who has a key that was revoked."""
+        if key in self.revoked:
+            raise ProtocolError(f"{name}: its key was revoked by the owner of the run, so that it takes no part in it")
 
     @property
     def on_air(self) -> bool:

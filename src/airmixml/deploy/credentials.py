@@ -42,6 +42,7 @@ from airmixml.deploy.endpoint import (
     UP,
     DeployError,
     Endpoint,
+    read_file,
     read_keys,
     run_topic,
 )
@@ -53,6 +54,8 @@ from airmixml.messages import shown, shown_name
 _AUTHORITY: Final = "airmix deployment"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
+BROKER: Final = "broker"
+CLIENT: Final = ExtendedKeyUsageOID.CLIENT_AUTH
 VALID: Final = timedelta(days=365)
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 _QUEUED_BYTES: Final = 1 << 30  # for one endpoint that is away; what is beyond is dropped and sent again
@@ -103,15 +106,32 @@ class Authority:
 
     @staticmethod
     def read(folder: Path) -> "Authority":
-        key = load_pem_private_key((folder / "ca" / "ca.key").read_bytes(), None)
+        content = read_file(
+            folder / "ca" / "ca.key", "bring the owner's key back to where `airmix deploy init` wrote it"
+        )
+        key = load_pem_private_key(content, None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
-        return Authority(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
+        return Authority(key, x509.load_pem_x509_certificate(read_file(folder / "ca.crt")))
 
-    def write(self, folder: Path, name: str, purpose: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH) -> None:
+    def renewed(self) -> "Authority":
+        """Return the same authority, whose certificate and what it signs begin now."""
+        return replace(self, certificate=_certificate(_AUTHORITY, self.key, self.key, datetime.now(UTC), None))
+
+    @property
+    def pem(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def certificate_of(
+        self, name: str, key: ec.EllipticCurvePrivateKey, purpose: x509.ObjectIdentifier = CLIENT
+    ) -> bytes:
+        """Return the certificate (PEM) of an endpoint's key, or of the broker's."""
+        now = self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
+        return _certificate(name, key, self.key, now, purpose).public_bytes(Encoding.PEM)
+
+    def write(self, folder: Path, name: str, purpose: x509.ObjectIdentifier = CLIENT) -> None:
         """Write a certificate and its private key (PEM) for an endpoint, or for the broker."""
-        key, now = ec.generate_private_key(ec.SECP256R1()), self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
-        made = _certificate(name, key, self.key, now, purpose)
-        _write(folder / "tls.crt", made.public_bytes(Encoding.PEM), 0o644)
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write(folder / "tls.crt", self.certificate_of(name, key, purpose), 0o644)
         _write(folder / "tls.key", _private(key))
 
 
@@ -276,7 +296,7 @@ def _write_all(
         server = replace(server, frames=frames, sums=sums)
     authority = Authority.create()
     _write(root / CONTRACT, contract.to_json(), 0o644)
-    _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
+    _write(root / "ca.crt", authority.pem, 0o644)
     _write(root / "ca" / "ca.key", _private(authority.key))
     _write_broker(root, folder / "broker", authority, server, run_topic(contract.run))
     endpoints = root / ENDPOINTS[bool(server.gateways)]
@@ -288,10 +308,10 @@ def _write_all(
             _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in held).encode())
         own.mkdir(mode=0o700, exist_ok=True)
         replace(server, name=name).write(own)
-        _link(root / CONTRACT, own / CONTRACT)
+        link(root / CONTRACT, own / CONTRACT)
         if name != AIR_NAME:
             authority.write(own, name)
-            _link(root / "ca.crt", own / "ca.crt")
+            link(root / "ca.crt", own / "ca.crt")
         if name not in keys:
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
     return server
@@ -305,9 +325,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
-    own = root / "broker"
-    authority.write(own, "broker", ExtendedKeyUsageOID.SERVER_AUTH)
-    _link(root / "ca.crt", own / "ca.crt")
+    own = root / BROKER
+    authority.write(own, BROKER, ExtendedKeyUsageOID.SERVER_AUTH)
+    link(root / "ca.crt", own / "ca.crt")
     text = _CONFIGURATION.format(
         folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
     )
@@ -326,7 +346,7 @@ def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoin
     _write(own / "acl", "".join(f"{rule}\n" for rule in rules).encode())
 
 
-def _link(path: Path, name: Path) -> None:
+def link(path: Path, name: Path) -> None:
     """Give a file that all endpoints share another name."""
     try:
         os.link(path, name)  # one file under many names: a contract may be long

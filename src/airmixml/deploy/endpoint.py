@@ -140,6 +140,8 @@ def load_contract(folder: Path) -> Contract:
         raise DeployError(
             f"{path}: has {len(found.members)} workers, and {DESCRIPTION} says {endpoint.workers}; {COPY_AGAIN}"
         )
+    for key, name in ((found.server_key, SERVER_NAME), (found.air_key, AIR_NAME)):
+        found.check_key(key, f"{path}: {name}")
     return found
 
 

@@ -113,6 +113,9 @@ class FrameKind(IntegerCode):
     def mean(self, frames: Mapping[int, bytes], correction: Residues) -> tuple[Doubles, float]:
         """Return the mean over those who sent these, without what masks have left in their sum; and its variance."""
         total = sum(map(self.unpacked, frames.values()), np.zeros(self.numbers, dtype=np.uint64))
-        of_each = (self.variance + self.rounding_variance) * self.step**2
         mean = signed((total - correction) & self.modulus, self.bits) * self.step / len(frames)
-        return mean, of_each / len(frames)
+        return mean, self.noise_variance(len(frames))
+
+    def noise_variance(self, count: int) -> float:
+        """Return the variance of noise and rounding in a number of the mean over so many workers."""
+        return (self.variance + self.rounding_variance) * self.step**2 / count

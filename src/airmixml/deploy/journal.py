@@ -42,7 +42,7 @@ class Journal:
         run: bytes,
         *,
         goes_on: bool = False,
-        mend: str = "start the run again in another folder",
+        mend: str = "start the run again in another folder, which spends again what was sent",
     ) -> None:
         self._path, self._mend, self._last = path, mend, bytes(_DIGEST_BYTES)
         self._found: list[Record] = []

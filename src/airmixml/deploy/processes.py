@@ -20,6 +20,7 @@ import zmq
 from airmixml.deploy.air import Samples, as_bytes
 from airmixml.deploy.air_link import bind, connect
 from airmixml.deploy.endpoint import HOST, DeployError, Endpoint, read_file
+from airmixml.deploy.wire import Log
 from airmixml.messages import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
@@ -57,9 +58,10 @@ def end_child(*children: subprocess.Popen[bytes]) -> None:
     for child in children:
         with suppress(ProcessLookupError):
             child.terminate()
+    until = time.monotonic() + _TERMINATION_SECONDS
     for child in children:
         try:
-            child.wait(_TERMINATION_SECONDS)
+            child.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
@@ -94,22 +96,42 @@ class Broker:
     """Mosquitto with the configuration of a deployment's folder; ``with`` ends it."""
 
     def __init__(self, folder: Path) -> None:
-        """Start it, and wait until it listens; its log is ``broker/mosquitto.log``."""
+        """Start it, and wait until it listens; its ``log`` is ``broker/mosquitto.log``."""
         self._folder = folder / "broker"
         self._endpoint = Endpoint.read(folder / "server")
         self._command = (find_mosquitto(), "-c", self._folder / "mosquitto.conf")
         read_file(self._folder / "mosquitto.conf")
         self.start()
 
+    @property
+    def log(self) -> Path:
+        return self._folder / "mosquitto.log"
+
+    def restart(self) -> subprocess.Popen[bytes]:
+        """Start it again after it was killed."""
+        self.start()
+        return self.process
+
+    def kept(self, watch: Callable[..., None], log: Log) -> Callable[..., None]:
+        """Return what first starts it again, where it was killed, and then does what ``watch`` does."""
+
+        def look(*seen: Any) -> None:
+            if self.process.poll() is not None:
+                log("the broker has ended and is started again")
+                self.start()
+            watch(*seen)
+
+        return look
+
     def start(self) -> None:
         """Start it, for the first time or again after it was killed."""
         if self._answers():
             raise DeployError(f"port {self._endpoint.port} of {HOST} is taken; end what listens there, or init again")
-        with (self._folder / "mosquitto.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self.process: subprocess.Popen[bytes] = start_child(self._command, log=log)
         if not is_ready(self.process, self._answers, _START_SECONDS):
             end_child(self.process)
-            last = last_line(self._folder / "mosquitto.log", "no reason given")
+            last = last_line(self.log, "no reason given")
             raise DeployError(f"mosquitto did not start: {last}")
 
     def __enter__(self) -> Self:

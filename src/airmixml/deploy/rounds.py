@@ -124,9 +124,23 @@ class Attempt:
             self.got[message.sender] = message.body
             if self.phase is Phase.SENDING:
                 self.count(message.sender)
+        self._go_on()
+
+    def _go_on(self) -> None:
         # Numbers first: there may be many workers.
-        if self.ends_with_answers and len(self.expected) <= len(self.got) and not self.silent:
+        if self.ends_with_answers and self.order and len(self.expected) <= len(self.got) and not self.silent:
             self.advance(patient=True)
+
+    def leave(self, worker: int) -> None:
+        """Go on without a worker whose key was revoked; a frame that it has sent stays in the sum."""
+        if worker in self.expected:
+            self.expected.discard(worker)
+            if self.phase < Phase.SENDING:
+                self.got.pop(worker, None)
+            if self.order:
+                self.refused = True
+                self.without(worker)
+            self._go_on()
 
     def without(self, worker: int) -> None:
         """Go on without a worker that refuses."""

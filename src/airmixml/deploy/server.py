@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.expectations import outside
 from airmixml.deploy.journal import Journal, Record
 from airmixml.deploy.rounds import Attempt, AttemptOnAir, MaskedAttempt, Sum
-from airmixml.deploy.wire import AIR, Letter, Message, Type, unpacked
+from airmixml.deploy.wire import AIR, Letter, Message, Type, pack_names, unpack_list, unpacked
 from airmixml.deploy.worker import Order, Transcripts
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair
@@ -23,8 +24,9 @@ from airmixml.messages import ProtocolError
 from airmixml.workers.payloads import Broadcast
 
 _ACCUSERS: Final = 2  # workers that must name another before it is left out
-# Records of the journal: a message that was accepted, a deadline that passed, an order as it was given.
-MESSAGE, EXPIRED, ORDERED = b"M", b"E", b"O"
+# Records of the journal: a message that was accepted, a deadline that passed, an order as it was given, and workers
+# whose keys were revoked.
+MESSAGE, EXPIRED, ORDERED, REVOKED = b"M", b"E", b"O", b"V"
 
 Tell = Callable[[list[Sum]], Broadcast | None]
 """Gives the model to broadcast before the next round of gradients, from the sums so far."""
@@ -54,6 +56,8 @@ class Server:
         self.failure = ""
         self.silent: set[int] = set()  # workers that the next attempt goes without
         self.left_out: set[int] = set()  # for the rest of the run
+        self._turned_away: set[int] = set()  # since their keys were revoked; a line in the log is enough
+        self.refusals = 0  # messages that were not accepted
         self._left = list(contract.schedule)  # kinds of the rounds to come
         self.sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
         self._now: Attempt | None = None
@@ -64,6 +68,8 @@ class Server:
         for record in journal.records():  # an order that was given stays as it was given
             self._follow(*record)
         self._replaying = False
+        if self._now is not None and (revoked := contract.revoked_workers - self.left_out):
+            self._keep([(REVOKED, pack_names(revoked))])
         if self._now is not None and not self._now.order:
             self._order(self._now)
         self.letters = []  # ``asking`` has what is asked now
@@ -101,7 +107,10 @@ class Server:
                 if message.type is not Type.HELLO or message.sender in {AIR, *self.silent}:
                     accepted.append(message)
             except ProtocolError as problem:
-                self.note(str(problem))
+                self.refusals += 1
+                if message.sender not in self._turned_away:
+                    self.note(str(problem))
+                self._turned_away |= {message.sender} & self.contract.revoked_workers
         if accepted:
             self._keep([(MESSAGE, each.packed()) for each in accepted])
         return self._collected()
@@ -129,10 +138,20 @@ class Server:
     def _follow(self, kind: bytes, body: bytes) -> None:
         if kind == MESSAGE:
             self._take(unpacked(body))
+        elif self._now is not None and kind == REVOKED:
+            self._revoke(set(unpack_list(body, 0)))
         elif self._now is not None and kind == ORDERED:
             self._now.start(body)
         elif self._now is not None:
             self._now.expire()
+
+    def _revoke(self, workers: set[int]) -> None:
+        """Go on without these for the rest of the run."""
+        self.left_out |= workers
+        self.note(f"left out from now on, since their keys were revoked: {sorted(workers)}")
+        for each in workers:
+            if self._now is not None:
+                self._now.leave(each)
 
     def _check(self, message: Message) -> None:
         """Refuse a message that is not accepted."""
@@ -140,6 +159,8 @@ class Server:
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
             raise ProtocolError(f"{what} is of another run or worker")
+        if message.sender in self.contract.revoked_workers:
+            raise ProtocolError(f"worker {message.sender} is turned away: its key was revoked")
         if not message.is_signed_by(key):
             raise ProtocolError(f"{what} is not signed by it")
         if message.type is Type.HELLO and not message.body:
@@ -160,6 +181,8 @@ class Server:
     def done(self, now: Attempt, found: Sum) -> None:
         """Keep the sum of a round, and begin the next."""
         self.sums.append(found)
+        if problem := outside(self.contract, found):
+            self.note(f"WARNING: {problem}")
         self._left.pop(0)
         self._over(now)
         self._next(now.number + 1)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from airmixml.data import DataSet
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, SIGNING_KEYS, Endpoint, load_contract, read_keys
+from airmixml.deploy.expectations import warnings_of
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.rounds import Sum
@@ -26,6 +27,7 @@ from airmixml.workers.payloads import Broadcast
 
 JOURNAL: Final = "journal"
 _LOOK_SECONDS: Final = 0.25
+_LONGEST_WORK_SECONDS: Final = 60.0  # of learning from a sum, while no message is looked at
 _LONGEST: Final = 10.0  # that a phase may take, in deadlines, however slowly workers answer
 _TRIES: Final = 5  # times that those who are missing are asked before a deadline, while no answer comes
 
@@ -153,12 +155,18 @@ class Status:
         self._heard: dict[str, float] = {}  # by endpoint
         self._where = (-1, -1, "")
         self._looked = -math.inf
+        self._begun = self._seen = clock()
+        self._counts = dict.fromkeys(("messages_received_total", "bytes_received_total", "worker_refusals_total"), 0)
+        self.released = False  # whether the model is written
         self.scores: list[float | None] = []
         self.plain: dict[str, Any] = {}  # what the page shows; empty before the server has begun
 
     def __call__(self, server: Server, messages: Sequence[Message]) -> None:
         """Take in where the server is, and what has arrived."""
-        now = self._clock()
+        now = self._seen = self._clock()
+        self._counts["messages_received_total"] += len(messages)
+        self._counts["bytes_received_total"] += sum(each.size for each in messages)
+        self._counts["worker_refusals_total"] += sum(each.type is Type.REFUSAL for each in messages)
         for sender in {each.sender for each in messages} & server.spent.keys():
             self._heard[self._endpoint.standing_for(sender)] = now
         if server.where == self._where and now - self._looked < _LOOK_SECONDS:
@@ -171,6 +179,29 @@ class Status:
             again = f", attempt {attempt}" if attempt else ""
             self._log("all rounds are over" if phase == "over" else f"round {number}{again}: {phase}")
         self.plain = self._told(server, now)
+
+    def problem(self) -> str:
+        """Return why the server is not well; empty: it is."""
+        silent = self._clock() - self._seen
+        return f"the run has stood still for {silent:.0f} s" if silent > self._deadline + _LONGEST_WORK_SECONDS else ""
+
+    def numbers(self) -> dict[str, float]:
+        """Return what is counted, of all workers together."""
+        told = self.plain
+        return {
+            "workers_expected": self._endpoint.workers,
+            "workers_present": told.get("alive", 0),
+            "workers_dropped": told.get("dropped", 0),
+            "round": told.get("round", 0),
+            "rounds_done": told.get("rounds_done", 0),
+            "rounds_planned": told.get("rounds_planned", 0),
+            **self._counts,
+            "messages_refused_total": told.get("refusals", 0),
+            "warnings_total": told.get("warnings", 0),
+            "budget_spent_ratio": told.get("spent", 0.0),
+            "uptime_seconds": self._clock() - self._begun,
+            "released": self.released,
+        }
 
     def _told(self, server: Server, now: float) -> dict[str, Any]:
         contract, (number, attempt, phase) = server.contract, server.where
@@ -197,6 +228,9 @@ class Status:
             "rounds_planned": len(contract.schedule),
             "workers": len(contract.members),
             "alive": sum(each["alive"] for each in groups),
+            "dropped": len(away),
+            "refusals": server.refusals,
+            "warnings": len(warnings_of(contract, server.sums)),
             "fewest": contract.fewest,
             "spent": max(each["spent"] for each in groups),
             "epsilon": contract.epsilon,

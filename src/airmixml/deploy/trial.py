@@ -1,6 +1,7 @@
 """A whole deployment on this machine, for a trial: its parts as processes, with a fault and an attack, and its picture.
 
-One worker is killed in the middle of a round and started again, and an old order is sent to it again.
+One worker is killed in the middle of a round and started again, and an old order is sent to it again. Whatever else
+is killed meanwhile is started again too (``supervision``).
 """
 
 import shutil
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from paho.mqtt.client import Client, MQTTMessage
@@ -24,15 +25,15 @@ from airmixml.deploy.endpoint import (
     AIR_NAME,
     DOWN,
     SERVER_NAME,
-    DeployError,
     Endpoint,
     find_folder,
     load_contract,
     run_topic,
 )
 from airmixml.deploy.mqtt import tls_context
-from airmixml.deploy.processes import Broker, end_child, last_line, start_child
-from airmixml.deploy.wire import RUN_OVER, Message, Type, batched, unbatched, unpack_refusal, unpacked
+from airmixml.deploy.processes import Broker, start_child
+from airmixml.deploy.supervision import ENDED, RESTARTED, Part, Supervisor
+from airmixml.deploy.wire import RUN_OVER, SERVER, Message, Type, batched, unbatched, unpack_refusal, unpacked
 from airmixml.files import write_arrays
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, RED, finish_axis, new_figure, save_figure
 from airmixml.progress import silent
@@ -42,23 +43,30 @@ from airmixml.workers.loading import load_raw, pool_and_test
 from airmixml.workers.population import deploy
 
 LOGS: Final = "logs"
+BROKER_NAME: Final = "broker"
 ROWS: Final = "rows.npz"
 _ATTACKER: Final = "attacker"
 _LOOK_SECONDS: Final = 0.03
-_AGAIN_SECONDS: Final = 1.0  # after which a worker that was killed is started again
 _GOODBYE_SECONDS: Final = 10.0
-BEGINS, SENDS, REFUSES, KILLED, RESTARTED = "begins", "sends its frame", "refuses", "killed", "started again"
+_RECONNECT_SECONDS: Final = 0.1
+BEGINS, SENDS, REFUSES = "begins", "sends its frame", "refuses"
 REPLAYED: Final = "is sent the order of round 0 again"
 _MOST_NAMES: Final = 32
+_GONE: Final = (ENDED, "ends")
 _MARKS: Final[Mapping[str, Mapping[str, Any]]] = {
     SENDS: {"label": "frame sent", "marker": "|", "color": BLUE, "s": 60},
-    KILLED: {"label": "killed (kill -9)", "marker": "X", "color": RED, "s": 90},
+    ENDED: {"label": "killed", "marker": "X", "color": RED, "s": 90},
     RESTARTED: {"label": "started again", "marker": ">", "color": GREEN, "s": 60},
     REFUSES: {"label": "old order refused by its ledger", "marker": "D", "color": ORANGE, "s": 50},
 }
 
-Times = dict[tuple[str, str], float]
-"""Seconds since the first order, by who (a worker or a round) and what happened."""
+
+class Event(NamedTuple):
+    """Who (a part, or a round) did or met what, and when."""
+
+    seconds: float  # since the first order
+    who: str
+    what: str
 
 
 class Attacker:
@@ -73,7 +81,8 @@ class Attacker:
         self._client.tls_set_context(tls_context(folder / _ATTACKER))
         self._client.on_connect = lambda client, *_: client.subscribe(f"{self._topics}/#", qos=1)
         self._client.on_message = lambda _client, _data, each: self._arrived.append((time.monotonic(), each))
-        self._client.connect(server.host, server.port)
+        self._client.reconnect_delay_set(_RECONNECT_SECONDS, 2)  # type: ignore[arg-type]
+        self._client.connect_async(server.host, server.port)  # again and again, for a broker may be killed
         self._client.loop_start()
 
     @staticmethod
@@ -102,7 +111,8 @@ class Attacker:
 class Trial:
     """Runs the deployment of a folder to its end, with rows in the folders of its workers.
 
-    ``deadline`` is that of the server, in seconds; ``say`` is told when what happens, a line each.
+    Any of its processes may be killed meanwhile: it is started again. ``deadline`` is that of the server, in seconds;
+    ``say`` is told when what happens, a line each.
     """
 
     def __init__(
@@ -112,11 +122,16 @@ class Trial:
         self._words = (SERVER_NAME, folder, "--deadline", str(deadline), *more)
         self._server = Endpoint.read(folder / SERVER_NAME)
         self._contract = load_contract(folder / SERVER_NAME)
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._begun = 0.0  # when the first order came, by this machine's clock
+        self._kept = Supervisor(deadline)
+        self._begun: float | None = None  # when the first order came, by this machine's clock
         self._first: Message | None = None  # the order of round 0
         self._sending = -1  # the latest round in which a frame was sent
-        self.times: Times = {}
+        self._noted: list[Event] = []  # by the clock
+
+    @property
+    def events(self) -> list[Event]:
+        """What has happened, in seconds since the first order."""
+        return [each._replace(seconds=each.seconds - (self._begun or 0.0)) for each in self._noted]
 
     def run(self, *, kill: bool) -> str:
         """Start everything, wait for the end of the run, end everything, also when this is interrupted.
@@ -127,71 +142,66 @@ class Trial:
         killed, names, last_round = "", self._server.names, len(self._contract.schedule) - 1
         Attacker.admit(self._folder, self._contract.run)
         with ExitStack() as stack:
-            stack.enter_context(Broker(self._folder))
-            stack.callback(lambda: end_child(*self._children.values()))
+            broker = stack.enter_context(Broker(self._folder))
+            stack.callback(lambda: self._kept.end(0.0))
             attacker = stack.enter_context(closing(Attacker(self._folder, self._server, self._contract.run)))
-            self._start(SERVER_NAME, *self._words)
+            self._kept.add(BROKER_NAME, Part(broker.restart, broker.log, has_end=False, child=broker.process))
+            self._keep(SERVER_NAME, *self._words, must_be=True)
             if self._contract.on_air:
-                self._start(AIR_NAME, AIR_NAME, self._folder)
+                self._keep(AIR_NAME, AIR_NAME, self._folder)
             for name in names:
-                self._start_worker(name)
-            while self._children[SERVER_NAME].poll() is None:
-                for name, child in self._children.items():
-                    if name != SERVER_NAME and child.poll():
-                        raise DeployError(f"{name}: {self._last_line(name)}")
+                own = find_folder(self._folder, name)
+                self._keep(name, "worker", "--data", own / ROWS, "--id", name, "--folder", own)
+            while not self._kept.parts[SERVER_NAME].is_done:
+                for name, what in self._kept.look():
+                    self._note(name, what)
+                    if what == RESTARTED and name == killed and self._first:
+                        self._note(killed, REPLAYED)
+                        attacker.replay(self._first, killed)
                 self._hear(attacker)
                 if kill and not killed and self._sending >= min(1, last_round):
                     killed = names[len(names) // 3]
-                    self._note(killed, KILLED)
-                    child = self._children.pop(killed)
-                    child.kill()
-                    child.wait()
-                now = time.monotonic() - self._begun
-                is_away = killed and killed not in self._children
-                if is_away and self._first and now > self.times[killed, KILLED] + _AGAIN_SECONDS:
-                    self._note(killed, RESTARTED)
-                    self._start_worker(killed)
-                    self._note(killed, REPLAYED)
-                    attacker.replay(self._first, killed)
+                    if child := self._kept.parts[killed].child:
+                        child.kill()
                 time.sleep(_LOOK_SECONDS)
-            end = time.monotonic() + _GOODBYE_SECONDS  # workers were told that the run is over
-            while time.monotonic() < end and any(child.poll() is None for child in self._children.values()):
-                time.sleep(_LOOK_SECONDS)
+            self._kept.end(_GOODBYE_SECONDS)  # workers were told that the run is over
             self._hear(attacker)
-        if self._children[SERVER_NAME].returncode:
-            raise DeployError(f"server: {self._last_line(SERVER_NAME)}")
         return killed
 
-    def _start(self, name: str, *words: str | Path) -> None:
-        with (self._folder / LOGS / f"{name}.log").open("ab") as log:
-            self._children[name] = start_child((sys.executable, "-m", "airmixml", *words), log=log)
+    def _keep(self, name: str, *words: str | Path, must_be: bool = False) -> None:
+        path = self._folder / LOGS / f"{name}.log"
 
-    def _start_worker(self, name: str) -> None:
-        own = find_folder(self._folder, name)
-        self._start(name, "worker", "--data", own / ROWS, "--id", name, "--folder", own)
+        def start() -> subprocess.Popen[bytes]:
+            with path.open("ab") as log:
+                return start_child((sys.executable, "-m", "airmixml", *words), log=log)
+
+        self._kept.add(name, Part(start, path, must_be=must_be))
 
     def _hear(self, attacker: Attacker) -> None:
         for clock, message in attacker.heard():
-            if message.type is Type.ORDER:
-                self._begun, self._first = self._begun or clock, self._first or message
-                self._note(f"round {message.round}", BEGINS, clock)
+            if (
+                message.sender == SERVER and message.round != RUN_OVER
+            ):  # an order may be missed while the broker is away
+                self._begun = self._begun or clock
+                self._first = message if (message.type, message.round) == (Type.ORDER, 0) else self._first
+                self._note_once(f"round {message.round}", BEGINS, clock)
             elif message.type is Type.FRAME:
                 self._sending = message.round
-                self._note(self._server.standing_for(message.sender), f"{SENDS} of round {message.round}", clock)
+                self._note_once(self._server.standing_for(message.sender), f"{SENDS} of round {message.round}", clock)
             elif message.type is Type.REFUSAL:
                 reason, _ = unpack_refusal(message.body)
-                self._note(self._server.standing_for(message.sender), f"{REFUSES}: {reason}", clock)
+                self._note_once(self._server.standing_for(message.sender), f"{REFUSES}: {reason}", clock)
             elif message.type is Type.OVER and message.round == RUN_OVER:
-                self._note("run", "is over", clock)
+                self._note_once("run", "is over", clock)
+
+    def _note_once(self, who: str, what: str, clock: float) -> None:
+        if not any((each.who, each.what) == (who, what) for each in self._noted):  # else a message was sent again
+            self._note(who, what, clock)
 
     def _note(self, who: str, what: str, clock: float | None = None) -> None:
-        if (who, what) not in self.times:  # else a message was sent again
-            self.times[who, what] = (clock or time.monotonic()) - self._begun
-            self._say(self.times[who, what], f"{who}: {what}")
-
-    def _last_line(self, name: str) -> str:
-        last = last_line(self._folder / LOGS / f"{name}.log", f"ended without a word; see {self._folder / LOGS}")
-        return last.removeprefix("airmix: error: ")
+        clock = time.monotonic() if clock is None else clock
+        self._noted.append(Event(clock, who, what))
+        self._say(clock - (self._begun or clock), f"{who}: {what}")
 
 
 def deal_rows(
@@ -217,18 +227,28 @@ def deal_rows(
     return [len(each) for each in held]
 
 
-def draw_lanes(times: Times, names: Sequence[str], rounds: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
-    """Write the picture of what happened to the workers of these names; ``rounds`` are those of the server's result."""
-    begun = {who: seconds for (who, what), seconds in times.items() if what == BEGINS}
-    first, end = min(begun.values()), max(times.values())
+def draw_lanes(
+    events: Sequence[Event], names: Sequence[str], rounds: Sequence[Mapping[str, Any]], title: str, path: Path
+) -> None:
+    """Write the picture of what happened to the workers of these names, and to other parts that were killed.
+
+    ``rounds`` are those of the server's result.
+    """
+    begun = {each.who: each.seconds for each in events if each.what == BEGINS}
+    first, end = min(begun.values(), default=0.0), max((each.seconds for each in events), default=0.0)
+    others = dict.fromkeys(each.who for each in events if each.what.startswith(ENDED) and each.who not in names)
+    names = [*names, *others]
     height = min(2.6 + 0.26 * len(names), 16.0)
     figure = new_figure(10.5, height + 1.9, title)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(height, 1.9))
     for row, name in enumerate(names):
-        starts, stops = (first, times.get((name, RESTARTED), end)), (times.get((name, KILLED), end), end)
-        upper.hlines((row, row), starts, stops, color=BLUE, linewidth=3, alpha=0.35)
+        own = [each for each in events if each.who == name]
+        starts = [first, *(each.seconds for each in own if each.what == RESTARTED)]
+        stops = [*(each.seconds for each in own if each.what.startswith(_GONE)), end]
+        for start, stop in zip(starts, stops, strict=False):
+            upper.hlines(row, max(start, first), max(stop, first), color=BLUE, linewidth=3, alpha=0.35)
     for mark, style in _MARKS.items():
-        points = [(at, names.index(who)) for (who, what), at in times.items() if what.startswith(mark)]
+        points = [(each.seconds, names.index(each.who)) for each in events if each.what.startswith(mark)]
         if points:
             upper.scatter(*zip(*points, strict=True), zorder=4, **style)
     for who, seconds in begun.items():
@@ -241,7 +261,8 @@ def draw_lanes(times: Times, names: Sequence[str], rounds: Sequence[Mapping[str,
     for each in rounds:
         if each["accuracy"] is not None:
             percent, absent = 100.0 * each["accuracy"], len(names) - len(each["workers"])
-            done = min((at for at in begun.values() if at > begun[f"round {each['round']}"]), default=end)
+            since = begun.get(f"round {each['round']}", end)
+            done = min((at for at in begun.values() if at > since), default=end)
             lower.plot(done, percent, "o", color=GREEN)
             told = f"{percent:.0f}" + (f"\n({absent} absent)" if absent else "")
             lower.annotate(

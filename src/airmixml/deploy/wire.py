@@ -85,6 +85,11 @@ class Message:
     def packed(self) -> bytes:
         return self.statement + self.signed
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return HEADER.size + len(self.body) + len(self.signed)
+
     def signed_with(self, signing_key: bytes) -> "Message":
         """Return the same with the signature of this private key."""
         return replace(self, signed=signature(signing_key, PREFIX + self.statement))

@@ -209,6 +209,7 @@ class Device:
         self.identity, self.contract, self.spending = identity, contract, spending
         self._signing_key, self._vector, self._entropy = signing_key, vector, entropy
         self._transcripts = transcripts or Transcripts(contract)
+        contract.check_key(contract.server_key, "server")
         self._server_key = bytes.fromhex(contract.server_key)
         self._now: _InRound | None = None
 
@@ -284,6 +285,10 @@ class Device:
                 if self.identity not in announced.announcements:
                     self._now = None  # the round goes on without it
                     return []
+                if revoked := self.contract.revoked_workers & announced.announcements.keys():
+                    raise ProtocolError(
+                        f"round has worker {min(revoked)}, whose key was revoked; leave that worker out"
+                    )
                 revealed = now.masks.reveal(announced)
                 now.announcements = message.body
                 answer = Type.REVEAL, revealed.nonce + revealed.signed

@@ -92,6 +92,9 @@ def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = Fals
     """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
     contract = load_contract(folder)
     keys = signing_keys_of_workers(folder, contract)
+    if keys.keys() <= contract.revoked_workers:
+        first = contract.members[min(keys)]
+        contract.check_key(first.verifying_key, first.name)
     vector = hide_values(
         lambda: vectors(contract, data, len(keys)), "the owner sees them with --show-values", hide=not show_values
     )
@@ -99,6 +102,7 @@ def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = Fals
     devices = [
         Device(number, contract, key, vector(place), spending, transcripts)
         for place, (number, key) in enumerate(keys.items())
+        if number not in contract.revoked_workers
     ]
     return Workers(devices, spending, log)
 

@@ -4,8 +4,8 @@ An epoch of steps runs in NumPy or torch on the CPU, and as a replayed CUDA grap
 """
 
 import math
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -119,6 +119,30 @@ class Checkpoint(Protocol):
         """Keep the state."""
 
 
+@contextmanager
+def repeatable_kernels(device: torch.device) -> Iterator[None]:
+    """Let cuDNN take repeatable kernels in full float32, so that two runs of a seed are equal; a CPU has no others.
+
+    ``torch.backends.cudnn.flags`` does the same, and reads an option besides of which torch 2.9 warns.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    cudnn: Any = torch.backends.cudnn
+    settings = {"enabled": True, "benchmark": False, "deterministic": True}
+    before = {name: getattr(cudnn, name) for name in settings}
+    precision = cudnn.conv.fp32_precision
+    try:
+        for name, value in settings.items():
+            setattr(cudnn, name, value)
+        cudnn.conv.fp32_precision = "ieee"
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(cudnn, name, value)
+        cudnn.conv.fp32_precision = precision
+
+
 def train_stack(
     learner: Learner,
     dataset: DataSet,
@@ -151,11 +175,9 @@ def train_stack(
     test_labels = torch.from_numpy(dataset.test_labels).to(device)
     losses: list[list[float]] = []
     accuracies: list[list[float]] = []
-    # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
-    repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     # Streams and graphs are made on the current GPU, wherever the tensors are.
     current: AbstractContextManager[object] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-    with using_threads(threads), repeatable, current:
+    with using_threads(threads), repeatable_kernels(device), current:
         optimiser = Adam(model, learner)
 
         def state(epoch: int) -> dict[str, Any]:

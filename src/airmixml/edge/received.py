@@ -100,6 +100,6 @@ def _symbols(received: Received, signal: Signal, which: str) -> torch.Tensor:
     if mean.shape != (signal.symbols,) or not torch.isfinite(mean).all():
         raise ScenarioError(
             f"{which}: has {mean.numel():,} numbers; must have the {signal.symbols:,} that a worker of the scenario "
-            "sends, all finite; receive it again"
+            "sends, all finite; receive it again: what workers protect and send once more is spent again"
         )
     return mean

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.arrays import Doubles
 from airmixml.data.labels import number_holders
-from airmixml.messages import BoundsWarning, DataError, ScenarioError, did_you_mean, shown
+from airmixml.messages import BoundsWarning, DataError, ScaledRowsWarning, ScenarioError, did_you_mean, shown
 
 
 def declared_pair(name: str, given: Any, of_each: str, example: str, measured: str) -> tuple[list[float], list[float]]:
@@ -59,6 +59,34 @@ def warn_of_measured(inputs: NDArray[Any], lower: Doubles | None, upper: Doubles
         )
 
 
+_FEWEST_SCALED = 3
+_SCALING_TOLERANCE = 1e-6  # float32 rows, whose means were removed
+
+
+def warn_of_scaled(inputs: NDArray[Any]) -> None:
+    """Warn where all columns have what only a scaler that was fitted on these very rows gives them.
+
+    That is mean 0 and variance 1, or exactly 0 and 1 as smallest and largest value. Columns that are constant or hold 0
+    and 1 alone say nothing.
+    """
+    if len(inputs) < _FEWEST_SCALED:
+        return
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    telling = (low < high) & ~np.isin(inputs, (0.0, 1.0)).all(axis=0)
+    if not telling.any():
+        return
+    rows = np.asarray(inputs[:, telling], dtype=np.float64)
+    standard = np.abs(rows.mean(axis=0)) + np.abs(rows.var(axis=0) - 1.0) < _SCALING_TOLERANCE
+    if standard.all() or ((low == 0.0) & (high == 1.0))[telling].all():
+        warnings.warn(
+            "X: every column looks scaled by a scaler that was fitted on these rows (mean 0 and variance 1, or from 0 "
+            "to 1); no epsilon covers what it measured: give X in its own units and declare input_bounds, or fit the "
+            "scaler on public data",
+            ScaledRowsWarning,
+            stacklevel=2,
+        )
+
+
 def as_given(values: Any) -> NDArray[Any]:
     """Return values as an array that leaves each as it is: NumPy makes text of all numbers where one value is text."""
     if isinstance(values, list | tuple) and len({isinstance(each, str | bytes) for each in values}) > 1:
@@ -80,16 +108,31 @@ def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) ->
     """Return ``X`` and ``y`` as scikit-learn checks them; where they are ``protected``, no error quotes a value."""
     try:
         inputs, labels = validate_data(estimator, X, y, **how)
-        return inputs, labels
     except (ValueError, TypeError) as problem:
         if not protected:
             raise
         kind = type(problem).__name__
+    else:
+        if protected:
+            warn_of_scaled(inputs)
+        return inputs, labels
     raise DataError(_fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try synthetic data")
+
+
+def _unusable(X: Any, y: Any) -> str:
+    """Return which kind of data cannot be used at all; empty: none."""
+    if y is None:
+        return "y is None: fit requires y to be passed, but the target y is None; give a label for each row of X"
+    if hasattr(X, "toarray"):
+        return "X is sparse: must be a dense array; give X.toarray()"
+    complex_parts = "X holds complex numbers. Complex data not supported; give their parts as columns"
+    return complex_parts if np.iscomplexobj(X) else ""
 
 
 def _fault_of(X: Any, y: Any) -> str:
     """Return what is wrong with the data, by its kind and column alone; empty where it is something else."""
+    if unusable := _unusable(X, y):
+        return unusable
     table, labels = np.asarray(X, dtype=object), np.asarray(y, dtype=object)
     if table.ndim != 2 or labels.ndim not in (1, 2) or len(table) != len(labels):
         return (

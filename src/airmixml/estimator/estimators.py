@@ -89,8 +89,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             return self._fit_labels(X, y, worker)
+        inputs, classes = validated(self, X, y if self.classes is None else as_given(y), protected=self._protected)
         declared = self._declared(np.asarray(y).dtype.kind)
-        inputs, classes = validated(self, X, y if declared is None else as_given(y), protected=self._protected)
         if declared is None:
             check_classification_targets(classes)
             self.classes_, labels, counts = np.unique(classes, return_inverse=True, return_counts=True)

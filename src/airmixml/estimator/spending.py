@@ -51,7 +51,7 @@ def reserve_fit(
     file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect='use mode="protection"')
     known = file.facts()["people"]
     people = known if known is not None and known.named else People(label="worker of fit")
-    planned = planned_losses(scenario, *dimensions)
+    planned = planned_losses(scenario, *dimensions, protected=mode == "protection")
     (number,) = file.reserve([request_of(scenario, planned, about=f"{scenario.name}.fit", who=names)], people)
 
     def settle(sent: Transmission) -> None:

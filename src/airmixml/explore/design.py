@@ -106,7 +106,7 @@ def plan_part(
             power_dbm=sent.transmit_power,
             energy_joules=sent.energy_joules,
             worker_energy_joules=sent.energy_joules / scenario.workers.count,
-            noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
+            noise_multipliers=account.noise_multipliers,
             limited_share=sent.limited_slots / scenario.slots_on_air,
             snr_inputs_db=math.nan,  # a run has them
             snr_labels_db=math.nan,

@@ -25,6 +25,7 @@ from airmixml.scenario import Radio, Scenario
 from airmixml.streams import Streams
 
 _HALVINGS: Final = 60
+FAINTEST: Final = 1e-9  # times its mean amplitude: no channel is weaker, so that one can divide by it
 MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 _SHADOWS, _SHADOWS_TO_LISTENER = 2, 3  # chapters of the stream "air"
 _CUT: Final = 3.0  # standard deviations
@@ -85,7 +86,7 @@ class RicianFading(Fading):
         pairs = normal_pairs(source.words(slots, scheduled, antenna))
         along, across = (math.sqrt(scattered_share / 2.0) * part for part in pairs)
         # Not by hypot, which rounds differently at the end of a row of numbers.
-        return (math.sqrt(1.0 - scattered_share) + along).square_().add_(across.square_()).sqrt_()
+        return (math.sqrt(1.0 - scattered_share) + along).square_().add_(across.square_()).sqrt_().clamp_(min=FAINTEST)
 
     def share_below(self, radio: Radio, power: float) -> float:
         """2 (K + 1) abs(g)^2 is noncentral chi-square with two degrees of freedom and noncentrality 2 K."""

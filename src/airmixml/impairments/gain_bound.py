@@ -53,21 +53,22 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
 class GainsInRounds(NamedTuple):
     """What a worker's gains in rounds, one in each, add up to at most; of workers that send in all of them.
 
-    They are drawn anew in every slot, and of Gaussian mechanisms mu^2 adds up: the sum decides, and is far below the
-    largest gain in every slot.
+    What is drawn anew in every slot has a mean far below its largest, and of Gaussian mechanisms mu^2 adds up: the sum
+    decides. What stays with a worker is as large in every slot.
     """
 
-    largest: float  # bound on the gain in any slot
-    most_antennas: float  # bound on A, see ``with_antennas``, in any slot
-    sums: SumBound | None  # None: gains are at most the largest
-    at_server: SumBound | None  # the same with all antennas
+    at_chosen: tuple[float, ...]  # bound on the mean gain of the first, the first two ... rounds, at one antenna
+    at_server: tuple[float, ...]  # the same at all antennas of the server
+
+    @staticmethod
+    def means(sums: SumBound | None, largest: float, rounds: int) -> tuple[float, ...]:
+        """Return bounds on the mean of the first, the first two ... rounds; None: each is at most the largest."""
+        every = range(1, rounds + 1)
+        return tuple(largest if sums is None else min(sums.total(each) / each, largest) for each in every)
 
     def mean(self, rounds: int, *, at_server: bool = False) -> float:
         """Return the bound on the mean gain of so many rounds, at one antenna or at all of the server's."""
-        sums, largest = self.sums, self.largest
-        if at_server:
-            sums, largest = self.at_server, self.largest * self.most_antennas
-        return largest if sums is None else min(sums.total(rounds) / rounds, largest)
+        return (self.at_server if at_server else self.at_chosen)[rounds - 1]
 
 
 @lru_cache(maxsize=64)
@@ -91,13 +92,18 @@ def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, sy
         sums, weakest, least = None, SumBound.constant(largest, workers / failure), failure
     else:
         alone, errors, places, least = _joined(scenario, seats, symbols, failure)
+        if any(error.stays and getattr(error, "over_fading", False) for error in errors):
+            return None  # it stays, and the channel that it is relative to does not
         fading = _direct(scenario, errors), weakest_fading(scenario)
         sums, weakest = (
             joint_sum_bound(errors, fading, places, rounds, workers / least, alone * (1.0 + _ROUNDING), weakest=each)
             for each in (False, True)
         )
-    at_server = with_antennas(scenario, weakest, symbols, least) if several else sums
-    return GainsInRounds(largest, most_antennas, sums, at_server)
+    at_chosen = GainsInRounds.means(sums, largest, rounds)
+    if not several:
+        return GainsInRounds(at_chosen, at_chosen)
+    together = with_antennas(scenario, weakest, symbols, least)
+    return GainsInRounds(at_chosen, GainsInRounds.means(together, largest * most_antennas, rounds))
 
 
 def _failure(scenario: Scenario) -> float:

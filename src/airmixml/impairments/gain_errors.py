@@ -21,7 +21,7 @@ from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, we
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError, UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.impairments.renewal import Echoes, draw_responses, echoes_of, magnitudes
+from airmixml.impairments.renewal import Echoes, by_fading, echoes_of, response_amplitudes
 from airmixml.scenario import Scenario
 
 
@@ -34,19 +34,19 @@ class PhaseError(Impairment):
     deviation_radians: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        return draws.by_block(self.deviation_radians * draws.normals("phase-error", draws.frame.block_count))
+        return self.deviation_radians * draws.normals("phase-error", draws.frame.block_count)
 
 
 @dataclass(frozen=True)
 class FrequencyOffset(Impairment):
-    """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for the slot."""
+    """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for each worker."""
 
     about = "carrier frequency offset between resynchronisations"
     key = "frequency_offset_hz"
     deviation_hz: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        return 2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset") * draws.seconds
+        return draws.drifting(2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset"))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PhaseNoise(Impairment):
         frame = draws.frame
         walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
         walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
-        in_blocks = walk.view(*walk.shape[:2], frame.block_count, frame.per_block)
+        in_blocks = torch.unflatten(walk, 2, (frame.block_count, frame.per_block))
         for piece in range(1, frame.per_block):
             in_blocks[..., piece] += in_blocks[..., piece - 1]
         return walk[:, :, : frame.pieces]
@@ -69,11 +69,17 @@ class PhaseNoise(Impairment):
 
 @dataclass(frozen=True)
 class AmplitudeError(Impairment):
-    """abs(g) uniform in dB, at most so many above or below; new in every slot."""
+    """abs(g) uniform in dB, at most so many above or below; it stays with a worker, as data sheets state it."""
 
     about = "error of a transmitter's amplitude"
-    key = "amplitude_error_db"
     largest_db: float
+    stays: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        air = scenario.air
+        stays = "amplitude_error_db" in air.staying
+        return cls(air.amplitude_error_db, stays) if air.amplitude_error_db else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         off_db = self.largest_db * (2.0 * draws.uniforms("amplitude-error") - 1.0)
@@ -83,7 +89,7 @@ class AmplitudeError(Impairment):
         return db_to_ratio(self.largest_db)
 
     def law(self, frame: Frame | None = None) -> UniformError:
-        return UniformError(self.largest_db * math.log(10.0) / 20.0)
+        return UniformError(self.largest_db * math.log(10.0) / 20.0, self.stays)
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ class LateWorkers(Impairment):
         begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[
             torch.from_numpy(np.flatnonzero(np.diff(frame.blocks, prepend=-1)))
         ]
-        return draws.by_block((~late | (came_at <= begins)).double())
+        return (~late | (came_at <= begins)).double()
 
 
 class _Additive(Impairment):
@@ -147,7 +153,7 @@ class Doppler(_Additive):
     jointly; blocks are independent of each other. A worker in a fade has a small h(0), and w weighs the more.
 
     Without fading there is one path, from a direction of its own: g(t) = exp(2 pi j f_D cos(a) t) with a uniform for
-    each seat and slot, which moves no power. Rician fading moves the scattered share
+    each worker, which moves no power. Rician fading moves the scattered share
     1 / (K + 1) alone. The direct path, whose own shift is part of ``air.frequency_offset_hz``, stays, and fills up what
     r(t) takes away: (1 - r(t)) d / h(0), by its mean given abs(h(0)) = path_gain f, which is
     rho = a / f I_1(k) / I_0(k) with a^2 = K / (K + 1), k = 2 (K + 1) a f. What it varies around that is of the order of
@@ -170,29 +176,44 @@ class Doppler(_Additive):
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         if not fades(self.scenario):
             return super().gains(draws)
-        frame, device = draws.frame, draws.workers.device
-        blocks = np.split(frame.times, np.flatnonzero(np.diff(frame.blocks)) + 1)
-        moves = [innovations(tuple(times.tolist()), self.doppler_hz) for times in (blocks[0], blocks[-1])]
+        frame, path = draws.frame, draws.path_gain[:, :, None]
+        last = (frame.block_count - 1) * frame.per_block  # all blocks but the last are laid out alike
+        moves = [
+            innovations(tuple(times), self.doppler_hz)
+            for times in (frame.seconds[: frame.per_block], frame.seconds[last:])
+        ]
         each = max(move.shape[1] for move in moves)
-        normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
-        # All blocks but the last are laid out alike.
-        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[1])]
-        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
-        fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
-        moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
-        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * np.array(frame.seconds))).to(device)
+        normals = draws.complex_normals("doppler", each * frame.block_count)
+        normals = torch.unflatten(normals, 2, (frame.block_count, each))
+        scattered = by_fading(self.scenario, draws, lambda magnitude: path / (magnitude * math.sqrt(1.0 + self.direct)))
+        normals = normals.mul_(scattered.to(normals.dtype)[..., None])
+        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * frame.times)).to(normals)
+        gains = draws.times(torch.ones_like(path, dtype=normals.dtype), kept)
+        for blocks, pieces, move in (
+            (slice(0, -1), slice(0, last), moves[0]),
+            (slice(-1, None), slice(last, None), moves[1]),
+        ):
+            here = torch.unflatten(gains[:, :, pieces], 2, (-1, len(move)))
+            for direction, weights in enumerate(torch.from_numpy(move).to(normals).T):
+                here.addcmul_(normals[:, :, blocks, direction, None], weights)
         if not self.direct:
-            return moved.add_(kept)
+            return gains
+        filled_up = by_fading(self.scenario, draws, lambda magnitude: self._filled_up(magnitude / path)).to(gains.dtype)
+        filled_up = filled_up if filled_up.shape[2] == 1 else draws.by_block(filled_up)
+        return gains.addcmul_(filled_up, 1.0 - kept)
+
+    def _filled_up(self, fading: torch.Tensor) -> torch.Tensor:
+        """Return rho of f."""
         amplitude = math.sqrt(self.direct / (1.0 + self.direct))
         turn = 2.0 * (1.0 + self.direct) * amplitude * fading
-        filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
-        return moved.add_(kept).add_(filled_up * (1.0 - kept))
+        filled_up: torch.Tensor = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        return filled_up
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         if fades(self.scenario):
             return None
         shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
-        return 2.0 * math.pi * shift_hz * draws.seconds
+        return draws.drifting(2.0 * math.pi * shift_hz)
 
     def error(self, frame: Frame | None = None) -> GaussianError | None:
         """Return a bound on the mean of g in a block, and the largest variance of what is added to it.
@@ -212,12 +233,12 @@ class Doppler(_Additive):
             filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
         mean = 1.0 + lost * max(0.0, filled_up - 1.0)
         if frame is None:
-            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+            return GaussianError(mean, variance, over_fading=True, drawn="piece", stays=False)
         times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
         ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
         whole = self._moved(self.scenario.air.block_seconds)
         parts = ((end - start, self._moved(times[end - 1]) / whole) for start, end in pairwise(ends) if end > start)
-        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts))
+        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts), stays=False)
 
     def _moved(self, seconds: float) -> float:
         """Return 1 - r(t)^2, the variance of w, or the largest until then."""
@@ -236,12 +257,6 @@ def innovations(seconds: tuple[float, ...], doppler_hz: float) -> Doubles:
     values, vectors = np.linalg.eigh(j0(turns[:, None] - turns[None, :]) - np.outer(kept, kept))
     large = values > _NEGLIGIBLE
     return np.asarray(vectors[:, large] * np.sqrt(values[large]))
-
-
-def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:
-    """Return moves of the pieces of some blocks from normal values, slots x seats x blocks x each; x their pieces."""
-    directions = torch.from_numpy(move).to(normals.device, normals.dtype)
-    return (normals[..., : move.shape[1]] @ directions.T).flatten(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +304,7 @@ class EstimationError(_Additive):
         if not fades(self.scenario):
             return super().gains(draws)
         error = draws.complex_normals("estimation-error", draws.frame.block_count)
-        return draws.by_block(error.mul_(self._deviation(draws)).add_(1.0))
+        return error.mul_(self._deviation(draws).to(error.dtype)).add_(1.0)
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         """Draw the phase of 1 + e, which is all that errs without fading; slots x scheduled x pieces."""
@@ -297,20 +312,20 @@ class EstimationError(_Additive):
             return None
         error = draws.normals("estimation-error", 2 * draws.frame.block_count)
         along, across = error.mul_(math.sqrt(0.5) * self._deviation(draws)).chunk(2, dim=2)
-        return draws.by_block(torch.atan2(across, along.add_(1.0)))
+        return torch.atan2(across, along.add_(1.0))
 
     def _deviation(self, draws: SeatDraws) -> torch.Tensor:
         """Return that of e / h_hat; slots x scheduled x blocks, or x 1."""
         path, nmse = draws.path_gain[:, :, None], torch.as_tensor(self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * path.square())
-        return nmse.sqrt() * path / magnitudes(self.scenario, draws)
+        return by_fading(self.scenario, draws, lambda magnitude: nmse.sqrt() * path / magnitude)
 
     def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""
         frame, device = draws.frame, draws.workers.device
         error = draws.complex_normals("estimation-error", frame.pilot_count)[:, :, list(frame.pilots)]
-        fading = draw_responses(echoes, draws).abs()[:, :, torch.tensor(frame.clusters, device=device)]
+        fading = response_amplitudes(echoes, draws)[:, :, torch.tensor(frame.clusters, device=device)]
         nmse = torch.full_like(draws.path_gain, self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())
@@ -318,16 +333,18 @@ class EstimationError(_Additive):
 
     def error(self, frame: Frame | None = None) -> GaussianError | None:
         """Return that of the farthest worker."""
-        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block") if fades(self.scenario) else None
+        if not fades(self.scenario):
+            return None
+        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block", stays=False)
 
 
 @dataclass(frozen=True)
 class ReciprocityError(_Additive):
-    """g = 1 + r, r ~ CN(0, NMSE), new in every slot: the uplink is 1 + r times the downlink that was estimated.
+    """g = 1 + r, r ~ CN(0, NMSE) for each worker: the uplink is 1 + r times the downlink that was estimated.
 
     The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
     leaves a multiplicative error (Guillaud, Slock and Knopp 2005, ISSPA). It is relative to the channel itself,
-    so fading makes it no worse. Calibration is repeated from slot to slot, so it says nothing of who sends.
+    so fading makes it no worse. It stays until somebody calibrates again, for good unless an air says otherwise.
     """
 
     about = "difference between uplink and downlink that calibration leaves"
@@ -343,4 +360,5 @@ class ReciprocityError(_Additive):
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
     def error(self, frame: Frame | None = None) -> GaussianError:
-        return GaussianError(1.0, self.nmse, drawn="slot")
+        stays = "reciprocity_nmse_db" in self.scenario.air.staying
+        return GaussianError(1.0, self.nmse, drawn="slot", stays=stays)

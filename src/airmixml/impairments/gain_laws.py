@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import erfc, i0e, logsumexp
 
 from airmixml.arrays import Doubles
+from airmixml.privacy.gaussian import bracket_root
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 
@@ -23,6 +24,7 @@ _POINTS: Final = 2048
 _LEAST_DEVIATION: Final = 1e-100  # smaller ones count as this: their squares would overflow
 _RAREST: Final = 1e-40  # probability beyond which a grid need not reach
 _TILTS: Final = np.geomspace(1e-4, 1e4, 512)  # over the mean of a law
+_TOLERANCE: Final = 1e-6  # of the logarithm of a sum
 _FINEST, _GROWTH, _CELLS = 4e-3, 1.08, 96  # cells of the fading power: relative width of the first, of the next
 
 
@@ -35,6 +37,7 @@ class GaussianError(NamedTuple):
     drawn: str = "piece"  # how often: once in a "slot", a "block" or a "piece"
     #: Where it grows while a block lasts (and is drawn in "block"): how many pieces have which share of the variance.
     parts: tuple[tuple[int, float], ...] = ((1, 1.0),)
+    stays: bool = True  # whether a worker has the same in every slot, so that no mean over slots makes it smaller
 
     def deviation(self, fading: float) -> float:
         """Return the deviation of e / mean behind a channel of that power over its mean."""
@@ -45,6 +48,7 @@ class UniformError(NamedTuple):
     """ln abs(g) is uniform, at most so much above or below 0; once in a slot."""
 
     largest: float
+    stays: bool = True  # as of a ``GaussianError``
 
 
 Error: TypeAlias = GaussianError | UniformError
@@ -95,12 +99,14 @@ class _Law:
 class SumBound(NamedTuple):
     """What sums of independent draws of one law, none below 0, do not exceed: Chernoff's bound.
 
-    P(X_1 + ... + X_n > y) <= exp(n ln M(t) - t y) for every t > 0, M(t) = E exp(t X).
+    P(X_1 + ... + X_n > y) <= exp(n ln M(t) - t y) for every t > 0, M(t) = E exp(t X). Where all of them have a factor
+    F in common, that stays, the probability is the mean of this over F with y / F in the place of y, and each has a t.
     """
 
     tilts: Doubles  # t, rising from 0
     log_moments: Doubles  # ln M(t); shape of the tilts
     rarity: float  # ln of 1 over the probability of a larger sum
+    factors: tuple[Doubles, Doubles] = (np.ones(1), np.ones(1))  # values of F, rising, and how often it has each
 
     @staticmethod
     def of(values: Doubles, above: Doubles, slots: int, draws: float) -> "SumBound | None":
@@ -123,7 +129,28 @@ class SumBound(NamedTuple):
 
     def total(self, count: float) -> float:
         """Return the bound on the sum of so many draws."""
-        return float(((count * self.log_moments[1:] + self.rarity) / self.tilts[1:]).min())
+        alone = float(((count * self.log_moments[1:] + self.rarity) / self.tilts[1:]).min())
+        values, chances = self.factors
+        if len(values) == 1:
+            return alone * float(values[0])
+        slopes = count * np.diff(self.log_moments) / np.diff(self.tilts)
+
+        def rarer(log_total: float) -> float:
+            """Return by how much larger sums are rarer than they may be, as logarithms."""
+            sums = math.exp(log_total) / values
+            best = np.searchsorted(slopes, sums)
+            exponents = count * self.log_moments[best] - self.tilts[best] * sums
+            return -self.rarity - float(logsumexp(np.minimum(exponents, 0.0), b=chances))
+
+        ends = (math.log(alone * float(value)) for value in values[[0, -1]])
+        return math.exp(bracket_root(rarer, *ends, tolerance=_TOLERANCE)[1])
+
+    def behind(self, values: Doubles, above: Doubles) -> "SumBound | None":
+        """Return the bound where all draws have an independent factor in common, of which ``above`` is as in ``of``."""
+        left = math.exp(-self.rarity) - above[-1]
+        if left <= 0.0:
+            return None
+        return self._replace(rarity=-math.log(left), factors=(values, -np.diff(above, prepend=1.0)))
 
     def times(self, values: Doubles, above: Doubles, slots: int) -> "SumBound | None":
         """Return the bound of the product with another value, of which ``above`` is as in ``of``; independent.
@@ -136,7 +163,8 @@ class SumBound(NamedTuple):
         tilts = self.tilts[self.tilts * values[-1] <= self.tilts[-1]]
         log_moments = np.interp(tilts[:, None] * values, self.tilts, self.log_moments)
         chances = -np.diff(above, prepend=1.0)
-        return SumBound(tilts, logsumexp(log_moments, axis=1, b=chances), -math.log(left))
+        log_moments = logsumexp(log_moments, axis=1, b=chances)
+        return self._replace(tilts=tilts, log_moments=log_moments, rarity=-math.log(left))
 
 
 def gain_failure_of(scenario: Scenario) -> float:
@@ -170,11 +198,17 @@ def joint_sum_bound(
 ) -> SumBound | None:
     """Return what ``factor`` times a seat's largest abs(g)^2 in each slot add up to, but for a probability 1 / draws.
 
-    Fading is K and the floor. ``weakest``: as if all channels were at the floor. Given its channels a gain exceeds no
-    value more often than that: so this one is independent of all that depends on channels.
+    Errors that stay are one factor of all slots; none of them may be relative to a channel. Fading is K and the floor.
+    ``weakest``: as if all channels were at the floor. Given its channels a gain exceeds no value more often than that:
+    so this one is independent of all that depends on channels.
     """
-    start, step, above = _in_slot(errors, *fading, places, weakest=weakest)
-    return SumBound.of(factor * np.exp(2.0 * (start + step * np.arange(_POINTS))), above, slots, draws)
+    renewed, staying = (tuple(error for error in errors if error.stays is stays) for stays in (False, True))
+    start, step, above = _in_slot(renewed, *fading, places, weakest=weakest)
+    sums = SumBound.of(factor * np.exp(2.0 * (start + step * np.arange(_POINTS))), above, slots, draws)
+    if sums is None or not staying:
+        return sums
+    start, step, above = _in_slot(staying, *fading, places)
+    return sums.behind(np.exp(2.0 * (start + step * np.arange(_POINTS))), above)
 
 
 def _in_slot(

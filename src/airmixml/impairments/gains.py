@@ -12,18 +12,42 @@ from zlib import crc32
 
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, check_finite, rows_of, turned_over
+from airmixml.impairments.fading import fades
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
 from airmixml.randomness.slot_words import SlotWords, log_gammas, standard_normals, uniforms
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
+from airmixml.scenario.air import STAYING
 
 _SEQUENCES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
-_GAINS_IN_CACHE: Final = 1 << 18
+_GAINS_IN_CACHE: Final = 1 << 19
 # Sines and cosines are rounded to float32: a turn is that much softer, so that none adds power by rounding.
 _SOFTER: Final = 1.0 - 2.0**-21
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnWords:
+    """Words that stay with a worker for a whole run, whatever its slot and seat: those of its devices' errors."""
+
+    source: SlotWords
+    workers: int
+    names: frozenset[str]  # of the draws that take them
+    _made: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, scenario: Scenario, source: SlotWords) -> Self:
+        """Return those of a scenario's air."""
+        names = frozenset(STAYING[key] for key in scenario.air.staying)
+        return cls(source=source, workers=scenario.workers.count, names=names)
+
+    def of_all(self, name: str, each: int) -> torch.Tensor:
+        """Return so many words of every worker, made once for many slots; workers x each."""
+        if name not in self._made:
+            self._made[name] = self.source.words(range(self.workers), each, _sequence(name))
+        return self._made[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +65,7 @@ class SeatDraws:
     source: SlotWords
     in_slot: int  # seats of a whole slot
     first_seat: int = 0  # number of the first seat that is drawn; other than 0 for a single slot alone
+    own: OwnWords | None = None  # of errors that stay; None: all are drawn anew in every slot
     _kept: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -58,7 +83,8 @@ class SeatDraws:
 
     def normals(self, name: str, each: int = 1) -> torch.Tensor:
         """Return independent standard normal values, float32; slots x scheduled x each."""
-        values = torch.empty((*self.workers.shape, each), device=self.workers.device)
+        slots, scheduled = self.workers.shape
+        values = torch.empty((slots, each, scheduled), device=self.workers.device).mT
         return standard_normals(self._words(name, -(-each // 2)), out=values)
 
     def complex_normals(self, name: str, each: int = 1) -> torch.Tensor:
@@ -72,7 +98,8 @@ class SeatDraws:
         def further(places: torch.Tensor, attempt: int) -> torch.Tensor:
             return self.source.words_at(seats, 2 * each, places, _sequence(f"{name}-{attempt}"))
 
-        logarithms = log_gammas(shapes, self._words(name, 3 * each).view(len(seats), each, 3), further)
+        words = self.source.words(seats, 3 * each, _sequence(name)).view(len(seats), each, 3)
+        logarithms = log_gammas(shapes, words, further)
         return logarithms.exp_().view(*self.workers.shape, each)
 
     def once(self, name: str, draw: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -83,20 +110,32 @@ class SeatDraws:
 
     def by_block(self, values: torch.Tensor) -> torch.Tensor:
         """Return values of each block as values of each of its pieces; slots x scheduled x pieces."""
-        return values[..., None].expand(-1, -1, -1, self.frame.per_block).flatten(2)[:, :, : self.frame.pieces]
+        return columns(values, torch.tensor(self.frame.blocks, device=values.device))
 
-    @property
-    def seconds(self) -> torch.Tensor:
-        """Middle of each piece, counted from the start of its block, float32; shape pieces."""
-        return self.over_pieces(self.frame.times)
+    def drifting(self, each_second: torch.Tensor) -> torch.Tensor:
+        """Return by how much what grows so fast, slots x scheduled x 1, has grown since its block began; x pieces."""
+        return self.times(each_second, self.over_pieces(self.frame.times))
+
+    def times(self, of_seats: torch.Tensor, of_pieces: torch.Tensor) -> torch.Tensor:
+        """Return products of numbers of seats, slots x scheduled x 1, and of pieces; slots x scheduled x pieces."""
+        slots, scheduled = self.workers.shape
+        made = torch.empty((slots, len(of_pieces), scheduled), dtype=of_seats.dtype, device=of_seats.device).mT
+        return torch.mul(of_seats, of_pieces, out=made)
 
     def over_pieces(self, values: Doubles) -> torch.Tensor:
         """Return numbers of the frame as gains have them, float32; same shape."""
         return torch.from_numpy(values).to(self.workers.device, torch.float32)
 
     def _words(self, name: str, each: int) -> torch.Tensor:
-        """Return so many words of each seat, from a sequence that counts through slots and their seats."""
-        return self.source.words(self._seats, each, _sequence(name)).reshape(*self.workers.shape, each)
+        """Return so many words of each seat, from a sequence that counts through slots and their seats, or workers.
+
+        Seats lie side by side in memory, so that whatever is done to pieces is done to rows of many numbers.
+        """
+        if self.own is not None and name in self.own.names:
+            words = self.own.of_all(name, each)[self.workers]
+        else:
+            words = self.source.words(self._seats, each, _sequence(name)).view(*self.workers.shape, each)
+        return turned_over(words).mT
 
     @property
     def _seats(self) -> range:
@@ -124,7 +163,7 @@ class Impairment:
         return cls(size) if size else None  # type: ignore[call-arg]
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw g; slots x scheduled x pieces (or x 1 where it is the same for all), real or complex."""
+        """Draw g; slots x scheduled x pieces (or x blocks, or x 1, where all of one are alike), real or complex."""
         angle = self.angle(draws)
         assert angle is not None
         return torch.complex(angle.cos(), angle.sin())
@@ -244,28 +283,55 @@ def draw_with_peaks(
     scenario: Scenario, draws: SeatDraws, wanted: Integers | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled."""
-    gains = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
-    angles = torch.zeros((), device=draws.workers.device)
+    ones = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
+    factors, angles = [ones], []
     for each in impairments_of(scenario):
         angle = each.angle(draws) if hasattr(each, "angle") else None
         if angle is None:
-            gains = (gains * each.gains(draws)).to(torch.complex64)
+            factors.append(each.gains(draws).to(torch.complex64))
         else:
-            angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
-    peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
-    if wanted is not None:
-        places = torch.from_numpy(wanted).to(gains.device)
-        gains, angles = (_columns(each, places) if each.shape[2:] > (1,) else each for each in (gains, angles))
-    if angles.ndim:
-        gains = torch.complex(angles.cos(), angles.sin()) * (_SOFTER * gains)
+            angles.append(angle.float())
+    gains = _joined(torch.mul, factors, draws.frame)
+    peaks = gains.real.square().add_(gains.imag.square()).amax(dim=2).double()
+    check_finite("gains", peaks=peaks)
+    if angles:
+        angle = _joined(torch.add, angles, draws.frame)
+        turns = torch.complex(angle.cos().mul_(_SOFTER), angle.sin().mul_(_SOFTER))
+        gains = _joined(torch.mul, [gains, turns], draws.frame)
+    if gains.shape[2] not in (1, draws.frame.pieces):
+        gains = draws.by_block(gains)
+    if wanted is not None and gains.shape[2] > 1:
+        gains = columns(gains, torch.from_numpy(wanted).to(gains.device))
     return gains, peaks
 
 
-def _columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """Return some columns of slots x rows x columns; of two axes, since of three torch takes ten times as long."""
-    return values.flatten(0, 1).index_select(1, columns).view(*values.shape[:2], -1)
+def _joined(join: Callable[..., torch.Tensor], parts: list[torch.Tensor], frame: Frame) -> torch.Tensor:
+    """Return all parts joined; what a seat has in a slot, or in a block, is joined before what it has in each piece."""
+    total, *others = sorted(parts, key=lambda part: part.shape[2])
+    for part in others:
+        if total.shape[2] in (1, part.shape[2]):
+            total = join(part, total)
+            continue
+        made, whole = torch.empty_like(part), frame.pieces // frame.per_block
+        first = whole * frame.per_block
+        of_pieces, out = (torch.unflatten(each[:, :, :first], 2, (whole, -1)) for each in (part, made))
+        join(of_pieces, total[:, :, :whole, None], out=out)
+        join(part[:, :, first:], total[:, :, whole:], out=made[:, :, first:])
+        total = made
+    return total
+
+
+def columns(values: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """Return some columns of slots x seats x columns, which lie as rows of seats in memory."""
+    return rows_of(values.mT, chosen).mT
 
 
 def follows_worker(scenario: Scenario) -> bool:
     """Return whether some gain depends on who sits in a seat."""
     return any(each.follows_worker for each in impairments_of(scenario))
+
+
+def phases_stay(scenario: Scenario) -> bool:
+    """Return whether some phase or clock stays with a worker, by which a receiver knows it again."""
+    turned = scenario.air.staying - {"amplitude_error_db"}
+    return bool(turned - {"speed_metres_per_second"} if fades(scenario) else turned)

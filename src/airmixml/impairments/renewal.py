@@ -17,6 +17,7 @@ With several antennas the server listens with one of them, and has all of them i
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -27,8 +28,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, db_to_ratio
-from airmixml.impairments.fading import MOST_FADINGS, renews, weakest_fading
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.fading import FAINTEST, MOST_FADINGS, renews, weakest_fading
+from airmixml.impairments.gains import Impairment, SeatDraws, columns
 from airmixml.messages import ScenarioError
 from airmixml.scenario import Air, Scenario
 
@@ -91,13 +92,18 @@ def draw_responses(echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
     return draws.complex_normals("echoes", len(root)).to(root.dtype) @ root.T + echoes.direct
 
 
+def response_amplitudes(echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
+    """Return abs(H) of every seat, never 0; slots x scheduled x clusters, float64."""
+    return draw_responses(echoes, draws).abs().clamp_(min=FAINTEST)
+
+
 def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
     """Return 1 / sqrt(mean_c 1 / abs(H_c)^2) over the subcarriers, silent ones with 0; slots x scheduled.
 
     A worker that is silent on all of them gets less than any that sends: it is out of reach.
     """
     widths = torch.tensor(scenario.air.grid.widths, dtype=torch.float64, device=draws.workers.device)
-    return harmonic_amplitude(draw_responses(echoes, draws).abs().square(), widths, weakest_fading(scenario))
+    return harmonic_amplitude(response_amplitudes(echoes, draws).square(), widths, weakest_fading(scenario))
 
 
 def harmonic_amplitude(power: torch.Tensor, symbols: torch.Tensor, floor: float) -> torch.Tensor:
@@ -126,7 +132,7 @@ def draw_renewed(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
             "allowed for; send fewer features, or move more slowly"
         )
     scattered, direct = _amplitudes(scenario)
-    return draws.once(_NAME, lambda: abs(draws.complex_normals(_NAME, count) * scattered + direct))
+    return draws.once(_NAME, lambda: abs(draws.complex_normals(_NAME, count) * scattered + direct).clamp_(min=FAINTEST))
 
 
 def draw_other_antennas(scenario: Scenario, draws: SeatDraws, intervals: int) -> torch.Tensor:
@@ -146,12 +152,13 @@ def _amplitudes(scenario: Scenario) -> tuple[float, float]:
     return math.sqrt(1.0 / (1.0 + direct)), math.sqrt(direct / (1.0 + direct))
 
 
-def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Return abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is the same for all."""
+def by_fading(scenario: Scenario, draws: SeatDraws, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Return what is made of abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is constant."""
     if not renews(scenario):
-        return draws.magnitude[:, :, None]
-    blocks = torch.arange(draws.frame.block_count, device=draws.workers.device) // scenario.air.blocks_per_fading
-    return (draw_renewed(scenario, draws) * draws.path_gain[:, :, None])[:, :, blocks]
+        return make(draws.magnitude[:, :, None])
+    made = make(draw_renewed(scenario, draws) * draws.path_gain[:, :, None])
+    blocks = torch.arange(draws.frame.block_count, device=made.device)
+    return columns(made, blocks // scenario.air.blocks_per_fading)
 
 
 def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
@@ -189,7 +196,7 @@ class SilentFades(Impairment):
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         floor, echoes = weakest_fading(self.scenario), echoes_of(self.scenario)
         if echoes is not None:
-            heard = draw_responses(echoes, draws).abs().square() >= floor
+            heard = response_amplitudes(echoes, draws).square() >= floor
             return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
-        power = (magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]).square()
-        return draws.by_block((power >= floor).double())
+        path = draws.path_gain[:, :, None]
+        return by_fading(self.scenario, draws, lambda magnitude: ((magnitude / path).square() >= floor).float())

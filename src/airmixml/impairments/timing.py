@@ -188,4 +188,4 @@ class TimingSlope(Impairment):
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         hertz = torch.tensor(draws.frame.hertz, device=draws.workers.device)
-        return (-2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None]).float() * hertz
+        return draws.times((-2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None]).float(), hertz)

@@ -84,7 +84,9 @@ class MaskGraph:
         from scipy.sparse import csr_array  # here: it takes a while to import
 
         own, other = self._both_ways
-        return csr_array((np.ones(len(own)), (own, other)), shape=(self.seats, self.seats))
+        shared = csr_array((np.ones(len(own)), (own, other)), shape=(self.seats, self.seats))
+        shared.sum_duplicates()  # SciPy 1.13.0 leaves two masks of the same two seats apart, which would count twice
+        return shared
 
     @property
     def _both_ways(self) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from airmixml.messages import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, AirMixError, against, epsilon_text
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
+from airmixml.privacy.statements import exceeds
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, preset_names
 from airmixml.scenario.toml import value_text
@@ -80,6 +81,12 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
         details.append((f"{adjacency} neighbours", f"epsilon {epsilon_text(least.epsilon)} ({least.accountant})"))
     about: dict[str, Any] = {"delta": best.delta, "adjacency": best.adjacency, "details": tuple(details)}
     return claimed_card(adversary, best.epsilon, scenario, extra=(*facts, *extra), **about)
+
+
+def target_notices(epsilon: float, target: float | None, releases: int = 1) -> tuple[str, ...]:
+    """Return that a target was missed, where it was: by one release, or by so many together."""
+    told = "Target missed" + (f" by {releases:,} releases together" if releases > 1 else "")
+    return (f"{told}.",) if target is not None and exceeds(epsilon, target) else ()
 
 
 def delta_notices(delta: float, workers: int) -> tuple[str, ...]:

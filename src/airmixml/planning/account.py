@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import watts_to_dbm
-from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, plural
+from airmixml.messages import AirMixError, PrivacyError, ScenarioError, epsilon_text, plural
 from airmixml.notebook import html_table
+from airmixml.planning.multipliers import noise_multipliers
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
@@ -82,6 +85,7 @@ class Account:
     rounds: int = 0  # of all slots, the last ones that carry gradients
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
     target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
+    target_epsilon: float | None = None  # that it was to have, where the power was set to meet one
     name: str  # of the scenario, or "numbers"
     adversaries: tuple[Adversary, ...]  # against whom it is stated
     delta: float  # of all statements
@@ -102,7 +106,8 @@ class Account:
         for adversary, accountant in product(self.adversaries, accountants):
             try:
                 asked, better = self._question(adversary, accountant), (adversary.name, accountant) == self.target
-                self.statements.append(state_slots(asked, self.design, self.centring, better=better))
+                stated = state_slots(asked, self.design, self.centring, better=better)
+                self.statements.append(replace(stated, target_epsilon=self.target_epsilon if better else None))
             except PrivacyError as problem:
                 self.refusals[adversary.name, accountant] = str(problem)
         return replace(self, what_if=what_if or better_receivers(self.statements))
@@ -120,6 +125,11 @@ class Account:
             return value
         left = left_of(self.slots_delta, view)
         return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
+
+    @property
+    def noise_multipliers(self) -> tuple[dict[str, Any], ...]:
+        """That of each kind of slots; see ``noise_multipliers``."""
+        return noise_multipliers(self.design, self.adjacency, self.slots_delta, self.rounds)
 
     @property
     def title(self) -> str:
@@ -153,12 +163,15 @@ class Account:
         strongest = slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         failure = self.design.fact(facts.ImperfectAir).gain_failure
+        together = strongest / multiplier**2
         typical = GaussianSlots(
-            squared_shifts=(strongest / multiplier**2,),
-            counts=(1,),
+            squared_shifts=tuple(each / max(watts) / multiplier**2 for each in watts) if rounding else (together,),
+            counts=self.design.counts if rounding else (1,),
             adjacency=self.adjacency,
             gain_failure=0.0 if rounding else self.design.failure_of_gains(failure, "none"),
-            rounding=rounding and rounding.times(math.ceil(slots)),
+            rounding=rounding,
+            rounded=max(math.ceil(slots), 1),
+            total_at_most=together,
         )
         return certified_epsilon("gdp", typical, self.delta)
 
@@ -228,7 +241,7 @@ class Account:
             "rounds": self.rounds or None,
             "slots_for_mean": None if self.centring is None else 1,
             "power": self.power,
-            "noise_multiplier": design.noise_multiplier(self.adjacency),
+            "noise_multipliers": list(self.noise_multipliers),
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
             "statements": [{name: each[name] for name in each if name not in left_out} for each in statements],
             "refusals": [
@@ -287,6 +300,7 @@ def account_scenario(
         rounds=scenario.learner.rounds,
         centring=None if tally is None else tally.centring,
         target=(privacy.adversary, privacy.accountant),
+        target_epsilon=privacy.epsilon if policy.keeps_target else None,
         name=scenario.name,
         adversaries=adversaries,
         delta=privacy.delta,
@@ -302,6 +316,17 @@ def account_scenario(
     )
 
 
+@contextmanager
+def _of_arguments() -> Iterator[None]:
+    """Say of an argument what errors say of a scenario's key, which the caller of ``account_numbers`` never wrote."""
+    try:
+        yield
+    except AirMixError as problem:
+        problem.args = (re.sub(r"\bprivacy\.(?=[a-z])", "", str(problem)),)
+        raise
+
+
+@_of_arguments()
 def account_numbers(
     *,
     workers: int,
@@ -326,7 +351,7 @@ def account_numbers(
         raise ScenarioError("give either a noise multiplier (--noise-multiplier) or a target (--epsilon)")
     adversaries: dict[str, Adversary] = {"release": Release(colluders=colluders), "server": Server(colluders=colluders)}
     if adversary not in adversaries:
-        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; an eavesdropper needs a scenario")
+        raise ScenarioError(f"adversary = {adversary!r}: must be release or server; others need a scenario")
     unit = Design(
         workers=workers,
         scheduled=scheduled,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
-from airmixml.output.cards import delta_notices
+from airmixml.output.cards import delta_notices, target_notices
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.output.page import Facts, Page, Part, Section
 from airmixml.output.tables import Table
 from airmixml.planning.account import Account
+from airmixml.planning.multipliers import multipliers_in_words
 from airmixml.privacy import Adversary, facts
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.progress import Progress, silent
@@ -43,10 +44,11 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     else:
         parts.append(Facts(caption="What is assumed", rows=tuple(_assumptions(account))))
     parts += _refused(account, refused)
+    missed = [told for each in account.statements for told in target_notices(each.epsilon, each.target_epsilon)]
     return Page(
         kind="account",
         title=f"{account.title}: epsilon at delta = {account.delta:g}, {account.adjacency} neighbours",
-        notices=delta_notices(account.delta, account.design.workers),
+        notices=(*missed, *delta_notices(account.delta, account.design.workers)),
         sections=(Section("epsilons", "Epsilon by accountant and adversary", *parts),),
     )
 
@@ -82,10 +84,10 @@ def _refused(account: Account, adversaries: set[str]) -> list[str]:
 
 def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
     design, mean = account.design, account.centring is not None
-    multiplier = design.noise_multiplier(account.adjacency)
     slots = slots_text(design.slots - account.rounds, account.rounds, mean=mean)
     yield "workers", f"{design.workers:,}, {design.scheduled:,} at a time in {slots}"
-    yield "power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"
+    multipliers = multipliers_in_words(account.noise_multipliers, limited=design.says(facts.PowerTells))
+    yield "power", f"{account.power}; noise multiplier {multipliers}"
     yield "unit", account.unit
     if air := air_in_words(design, next(each for each in account.adversaries if not each.own_receiver)):
         yield "air", air

@@ -20,6 +20,7 @@ from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.messages import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.account import state_slots
 from airmixml.planning.known_inputs import InputMoments, KnownInputs
+from airmixml.planning.multipliers import noise_multipliers
 from airmixml.planning.planned import Plan, Recommendation, changed_keys, sent_at_once
 from airmixml.planning.sizing import ExpectedSignal, Sizing, plan_masks
 from airmixml.privacy import Design, facts
@@ -27,6 +28,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.air import air_of, expected_noise
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
+from airmixml.radio.learnable import check_learnable
 from airmixml.radio.mixing import TransmitPower
 from airmixml.radio.privacy_target import (
     plan_row_privacy,
@@ -73,7 +75,13 @@ def make_plan(
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     known = KnownInputs((input_dim, label_dim), moments, held_dim, named)
-    plan = _costs(Sizing(aired, known))
+    sizing = Sizing(aired, known)
+    plan = _costs(sizing)
+    try:
+        if plan.feasible:
+            check_learnable(AirSetting.of(aired, *known.dimensions, sizing.distance_metres))
+    except ScenarioError as problem:
+        plan = replace(plan, feasible=False, verdict=str(problem))
     if not (alternatives and plan.feasible and scenario.learner.closed_form):
         return plan
     from airmixml.planning.trials import trial_of  # here: other plans need no learner
@@ -144,7 +152,8 @@ def _costs(sizing: Sizing) -> Plan:
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     power_dbm = _power_dbm(scenario, sending)
-    stated = state_slots(target_question(scenario), design, mean_slot, better=True)
+    privacy, asked = scenario.privacy, target_question(scenario)
+    stated = state_slots(asked, design, mean_slot, better=True)
     return Plan(
         name=scenario.name,
         air=scenario.air,
@@ -158,7 +167,7 @@ def _costs(sizing: Sizing) -> Plan:
         verdict=_verdict(scenario, design, limited_share, power_dbm),
         receiver=stated.receiver_in_words,
         if_better=stated.if_better,
-        noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
+        noise_multipliers=noise_multipliers(strongest, privacy.adjacency, asked.delta, sizing.system.rounds),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
         power_dbm=power_dbm,
@@ -268,7 +277,7 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
     return replace(
         real,
         verdict=_verdict(scenario, design, 0.0, power_dbm),
-        noise_multiplier=design.noise_multiplier(privacy.adjacency),
+        noise_multipliers=noise_multipliers(design, privacy.adjacency, privacy.delta, system.rounds),
         received_watts=received_watts if system.link.on_air else math.nan,
         power_scale_watts=received_watts * radio.scheduled**2 if system.link.on_air else math.nan,
         power_dbm=power_dbm,

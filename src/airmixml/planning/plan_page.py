@@ -15,6 +15,7 @@ from airmixml.output.figures import ORANGE, finish_axis, new_figure, save_figure
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
+from airmixml.planning.multipliers import multipliers_in_words
 from airmixml.radio.links import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
@@ -138,8 +139,8 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     power, rounds, dimensions = plain["power_dbm"], plain.get("rounds"), plain["dimensions"]
     yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
     yield "workers", f"{workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
-    differ = plain["limited_share"] or (rounds or {"share": 1.0})["share"] < 1.0
-    yield "noise multiplier", f"{plain['noise_multiplier']:.4g} in {'the strongest' if differ else 'every'} slot"
+    limited = bool(plain["limited_share"])
+    yield "noise multiplier", multipliers_in_words(plain["noise_multipliers"], limited=limited)
     if "power_scale_watts" in plain:
         yield "power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)"
     yield "power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"
@@ -161,7 +162,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     if "row_copies" in plain:
         yield _of_a_row(plain, scenario)
     if workers.several_rows:
-        yield "rows_bound", _rows_bound(plain["noise_multiplier"], scenario, dimensions)
+        yield "rows_bound", _rows_bound(plain["noise_multipliers"][0]["noise_multiplier"], scenario, dimensions)
 
 
 def _uplink(uplink: Plain, rounds: Plain | None, scenario: Scenario) -> Rows:

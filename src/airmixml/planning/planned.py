@@ -54,7 +54,7 @@ class Plan:
     dimensions: tuple[int, int] | None = None  # d_X as it leaves the encoder, and d_Y
     feasible: bool  # whether some power meets the target
     verdict: str  # why or why not, in words, and what to do
-    noise_multiplier: float = math.nan  # noise deviation over the sensitivity of one worker, in the strongest slot
+    noise_multipliers: tuple[dict[str, Any], ...] = ()  # of each kind of slots; see ``account.noise_multipliers``
     received_watts: float = math.nan  # beta max q^2 there; of every slot that the power limit does not lower
     power_scale_watts: float = math.nan  # median beta
     power_dbm: TransmitPower | None = None
@@ -83,6 +83,11 @@ class Plan:
     if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
     wanted_accuracy: float = math.nan  # where it was asked what an accuracy takes
     needed: tuple[Needed, ...] | None = None  # the answers
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise deviation over the sensitivity of one worker, in the strongest slot."""
+        return float(min((each["noise_multiplier"] for each in self.noise_multipliers), default=math.nan))
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -122,7 +127,7 @@ class Plan:
         return {
             name: value
             for name, value in plain.items()
-            if value not in (None, "", {}) and not (isinstance(value, float) and math.isnan(value))
+            if value not in (None, "", {}, ()) and not (isinstance(value, float) and math.isnan(value))
         }
 
 

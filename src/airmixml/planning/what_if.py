@@ -16,7 +16,7 @@ from airmixml.messages import AirMixError
 from airmixml.privacy import Design, PrivacyStatement, Question, facts
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
-from airmixml.radio.workers_noise import IntegerSums
+from airmixml.radio.workers_noise import IntegerSums, fact_of
 from airmixml.scenario import Scenario
 
 _COLLUDING: Final = (0.0, 0.01, 0.1, 0.3)
@@ -52,18 +52,18 @@ def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ..
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
     """Return what more or better informed colluders and better receivers do; empty where workers bring no noise."""
-    integers, masking = scenario.privacy.noise_kind.sums(scenario, design.sensitivity), masking_of(scenario)
-    if integers is None and masking is None:
+    integers, masking = scenario.privacy.noise_kind.all_sums(scenario, design.sensitivity), masking_of(scenario)
+    if not integers and masking is None:
         return ()
     planned, seats = design.fact(facts.WorkersNoise), scenario.radio.scheduled
 
     def found(name: str, colluders: int, *, informed: bool = False, note: str = "") -> WhatIf:
-        if integers is not None:
-            left, why = _integers_left(integers, planned, scenario, colluders, informed=informed)
+        if integers:
+            changed, why = _integers_left(integers, design, scenario, colluders, informed=informed)
         else:
             assert masking is not None
             left, why = _noise_left(masking, scenario, colluders, informed=informed)
-        changed = design.stating(replace(planned, **left))
+            changed = design.stating(replace(planned, **left))
         return WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note or why)
 
     every, assumed = [], min(scenario.privacy.colluders, seats - 1)
@@ -73,7 +73,7 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
     if informed := informed_with(scenario):
         colluders, note = informed
         every.append(found(f"{colluders:,} colluders who know the graph", colluders, informed=True, note=note))
-    for quieter_db in () if integers is not None else _QUIETER_DB:  # for integers no receiver matters
+    for quieter_db in () if integers else _QUIETER_DB:  # for integers no receiver matters
         changed = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
         name = f"a receiver with {quieter_db:.0f} dB less noise"
         every.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta)))
@@ -93,12 +93,20 @@ def _noise_left(masking: Masking, scenario: Scenario, colluders: int, *, informe
 
 
 def _integers_left(
-    sums: IntegerSums, planned: facts.WorkersNoise, scenario: Scenario, colluders: int, *, informed: bool
-) -> tuple[dict[str, Any], str]:
-    """Return the same for sums of integers; the graph stays as it was drawn for those who are assumed to collude."""
-    left, note = (replace(sums, masked=False), "") if informed else sums.left_with(scenario, colluders)
-    watts = planned.alone_watts / (sums.hidden_variance / left.hidden_variance)
-    return {"alone_watts": watts, "rounding": left.rounding}, note
+    sums: tuple[IntegerSums, ...], design: Design, scenario: Scenario, colluders: int, *, informed: bool
+) -> tuple[Design, str]:
+    """Return the design of sums of integers that so many colluders leave, and what to know of it.
+
+    The graph stays as it was drawn for those who are assumed to collude.
+    """
+    left, notes = tuple(replace(each, masked=False) for each in sums), ("",)
+    if not informed:
+        left, notes = zip(*(each.left_with(scenario, colluders) for each in sums), strict=True)
+    stated = fact_of(scenario, left, design.fact(facts.WorkersNoise).alone_watts / (2.0 * sums[0].hidden_variance))
+    # What is received of each kind counts by the noise of its own.
+    less = [after.hidden_variance / before.hidden_variance for before, after in zip(sums, left, strict=True)]
+    watts = tuple(each * less[0] / own for each, own in zip(design.received_watts, less, strict=False))
+    return replace(design, received_watts=watts).stating(stated), notes[0]
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

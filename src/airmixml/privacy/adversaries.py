@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Self
 from airmixml.arrays import dbm_to_watts
 from airmixml.messages import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import Antennas, ImperfectAir, OwnSchedule, SofterShares, Transmitters, WorkersNoise
+from airmixml.privacy.facts import Antennas, ImperfectAir, OthersInSeats, OwnSchedule, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, require
 
 DRAWN: Final = "the schedule that was drawn"
@@ -168,12 +168,16 @@ def _known_schedule(design: Design, adjacency: str, squared_move: float, why: st
         schedule_failure=design.schedule_failure,
         gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, "none") if drawn is None else 0.0,
         hidden_failure=brought.failure,
-        rounding=None if brought.rounding is None else brought.rounding.times(design.participations),
+        rounding=brought.rounding,
         why=why,
     )
-    together = every.strongest(design.participations).total
-    if drawn is not None:
-        together = design.squared_shift(drawn.received_watts, squared_move)
+    together = math.inf if drawn is None else design.squared_shift(drawn.received_watts, squared_move)
+    if brought.rounding is not None:  # each kind of slots is rounded in its own way, which ``widened`` looks at
+        # After a draw another worker, with less in all, may have more slots of one kind.
+        most = design.slots if drawn is not None and len(design.counts) > 1 else design.participations
+        return replace(every, rounded=most, total_at_most=together)
+    if drawn is None:
+        together = every.strongest(design.participations).total
     return replace(every, squared_shifts=(together,), counts=(1,))
 
 
@@ -244,8 +248,11 @@ class Release(HiddenSchedule):
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
         samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
         hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
-        # Another worker in the seat may be softer, or silent.
-        return max(hidden, design.sensitivity.removal) if design.says(SofterShares) else hidden, known
+        if design.says(OthersInSeats):  # softer, or silent; or turned, so that both vectors may add up
+            other = (4.0 if design.fact(OthersInSeats).turned else 1.0) * design.sensitivity.removal
+            hidden = max(hidden, other)
+            known = max(known, other) if adjacency == "remove-one" else known  # a removed one's seats go to others
+        return hidden, known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +261,8 @@ class Eavesdropper(HiddenSchedule):
 
     Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
     the farthest from the server loudest, and with a phase of its own. When another worker takes a seat its
-    reception may therefore move by the sum of both amplitudes, twice the largest norm.
+    reception may therefore move by the sum of both amplitudes, twice the largest norm. Where every worker sends there
+    is no such worker, and a removed one's signal is missing.
     """
 
     name = "eavesdropper"
@@ -309,6 +317,9 @@ class Eavesdropper(HiddenSchedule):
         return replace(slots, gain_failure=max(slots.gain_failure, failure))
 
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        if design.everybody_sends:  # no other worker is left to take a removed one's place
+            own = design.sensitivity.squared_move(adjacency, "none")
+            return max(own, design.sensitivity.removal) if design.says(OthersInSeats) else own, own
         # Two workers' signals may come with opposite phases.
         largest = max(4.0 * design.sensitivity.removal, design.sensitivity.replacement)
         return largest, design.sensitivity.replacement if adjacency == "replace-one" else largest

@@ -46,13 +46,9 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     require(0.0 < delta < 1.0, f"privacy.delta = {delta:g}: must lie between 0 and 1")
     delta = left_of(delta, mechanism)
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
-    if (rounding := mechanism.rounding) is not None:  # Gaussian slots, with a share of delta set aside for tails
-
-        def found(assumed: float) -> float:
-            widened = mechanism.widened(rounding.squared_tilt(assumed, delta))
-            return epsilon_of(widened, delta * (1.0 - SHARE_FOR_TAILS))
-
-        return settled_epsilon(found)
+    if mechanism.rounding is not None:  # Gaussian slots, with a share of delta set aside for tails
+        left = delta * (1.0 - SHARE_FOR_TAILS)
+        return settled_epsilon(lambda assumed: epsilon_of(mechanism.widened(assumed, delta), left))
     return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _in_steps(epsilon_of, mechanism, delta)
 
 

@@ -25,9 +25,9 @@ SHARE_FOR_TAILS: Final = 1e-3
 COMPOSED_SHARE: Final = 1e-9
 """The same for losses that are to be added up with those of other runs, whatever epsilon comes out (up to 200)."""
 
-_COMPOSED_EPSILON: Final = 200.0
+COMPOSED_EPSILON: Final = 200.0
 _ROUNDING_MARGIN: Final = 1e-13
-_LARGEST_EXPONENT: Final = 700.0
+_LARGEST_EXPONENT: Final = 350.0  # of what can be squared
 
 
 def tilt(step_mu: float, log_cut: float) -> float:
@@ -44,22 +44,18 @@ def log_cut(numbers: int, epsilon: float, delta: float, share: float = SHARE_FOR
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """What makes sums of integers other than Gaussian."""
+    """What makes sums of integers other than Gaussian, of each kind of slots."""
 
-    step_mu: float  # m, of a single step in a single number
-    numbers: int  # d, that are rounded in all sums together
+    step_mu: tuple[float, ...]  # m, of a single step in a single number
+    numbers: tuple[int, ...]  # d, that are rounded in one slot
 
-    def times(self, sums: int) -> "Rounding":
-        """Return that of so many sums."""
-        return Rounding(step_mu=self.step_mu, numbers=self.numbers * sums)
+    def times(self, copies: int) -> "Rounding":
+        """Return that of so many workers."""
+        return replace(self, numbers=tuple(copies * each for each in self.numbers))
 
-    def squared_tilt(self, epsilon: float, delta: float) -> float:
-        """Return by how much mu^2 is larger than without rounding, for an epsilon of at most this."""
-        return tilt(self.step_mu, log_cut(self.numbers, epsilon, delta)) ** 2
-
-    def composed_tilt(self, delta: float) -> float:
-        """Return the same for losses that are added up with others; ``COMPOSED_SHARE`` of delta goes to tails."""
-        return tilt(self.step_mu, log_cut(self.numbers, _COMPOSED_EPSILON, delta, COMPOSED_SHARE)) ** 2
+    def squared_tilts(self, log_cut: float) -> tuple[float, ...]:
+        """Return by how much mu^2 of a slot of each kind is larger than without rounding, eta = exp(``log_cut``)."""
+        return tuple(tilt(each, log_cut) ** 2 for each in self.step_mu)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +88,7 @@ class WorkersNoise(Fact):
     in_sum_watts: float = 0.0  # what honest workers add to the receiver's; 0 where gains decide how much arrives
     by: str = ""  # what it is, in words
     failure: float = 0.0  # probability with which it is less
-    rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``Rounding``
+    rounding: Rounding | None = None  # of integers: what the noise leaves out, of each slot
 
     def reveals_schedule(self, colluders: int) -> str:
         if self.rounding is not None:
@@ -177,8 +173,11 @@ class Drawn(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SofterShares(Fact):
-    """A worker may send more softly than planned, or not at all, by what it can send."""
+class OthersInSeats(Fact):
+    """Another worker in a seat may be received more softly, or not at all, by what it can send or by its errors."""
+
+    loudest: float = 0.0  # no worker is received with more than this times the planned power in any seat
+    turned: bool = False  # whether it has a phase or a clock of its own, so that both of them move a mixture
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import erf, erfinv, log_ndtr, ndtri
 
 from airmixml.messages import PrivacyError
-from airmixml.privacy.facts import Rounding
+from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding, log_cut
 from airmixml.registries import ACCOUNTANTS
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
@@ -59,8 +59,10 @@ class GaussianSlots:
     #: Probability, a part of delta, with which a worker is received more strongly than the shifts assume.
     gain_failure: float = 0.0
     hidden_failure: float = 0.0  #: probability with which less noise than the shifts assume hides a worker
-    #: Where vectors are rounded to integers, what the shifts leave out; see ``Rounding``.
+    #: Where vectors are rounded to integers, what the shifts leave out, by kind of slots; see ``widened``.
     rounding: Rounding | None = None
+    rounded: int = 0  #: of those slots, how many a worker takes part in at most
+    total_at_most: float = math.inf  #: what the shifts of those add up to at most, where more is known of a worker
     #: How many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an addition.
     steps: int = 1
     why: str = field(default="", compare=False)  #: why the adversary faces this mechanism, in words
@@ -100,14 +102,32 @@ class GaussianSlots:
         """mu^2, the sum over all slots: they are together one Gaussian mechanism if the schedule is known."""
         return math.fsum(count * s for s, count in self.kinds)
 
-    def widened(self, squared_tilt: float) -> Self:
-        """Return the Gaussian slots that hide no more than rounded ones, but for the tails that were cut."""
-        return replace(self.louder(squared_tilt), rounding=None)
+    def squared_tilts(self, epsilon: float, delta: float, share: float = SHARE_FOR_TAILS) -> tuple[float, ...]:
+        """Return by how much rounding enlarges the shift of each kind of slots, for an epsilon of at most this.
+
+        All tails that are cut take that share of delta.
+        """
+        assert self.rounding is not None
+        told = self.rounded >= 1 and len(self.rounding.numbers) >= len(self.counts)
+        require(told, "rounding: needs an entry for each kind of slots, and rounded, the slots of a worker, at least 1")
+        left, numbers = self.rounded, 0
+        for each, count in sorted(zip(self.rounding.numbers, self.counts, strict=False), reverse=True):
+            numbers += each * min(left, count)
+            left -= min(left, count)
+        return self.rounding.squared_tilts(log_cut(numbers, epsilon, delta, share))
+
+    def widened(self, epsilon: float, delta: float, share: float = SHARE_FOR_TAILS) -> Self:
+        """Return one Gaussian slot that hides no more than the rounded ones, but for the tails that were cut."""
+        tilts = self.squared_tilts(epsilon, delta, share)
+        shifts = tuple(min(t * s, _LARGEST_SHIFT) if s else s for s, t in zip(self.squared_shifts, tilts, strict=False))
+        total = replace(self, squared_shifts=shifts).strongest(self.rounded).total
+        together = min(total, max(tilts) * self.total_at_most, _LARGEST_SHIFT)
+        return replace(self, squared_shifts=(together,), counts=(1,), rounding=None)
 
     def louder(self, factor: float) -> Self:
         """Return the slots where ``factor`` times the power is received over the same noise."""
         shifts = tuple(min(factor * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
-        return replace(self, squared_shifts=shifts)
+        return replace(self, squared_shifts=shifts, total_at_most=factor * self.total_at_most)
 
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.

@@ -33,6 +33,14 @@ FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 """Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
 
 
+_EQUAL: Final = 1e-9
+
+
+def exceeds(epsilon: float, target: float) -> bool:
+    """Return whether an epsilon misses a target by more than rounding."""
+    return epsilon > target * (1.0 + _EQUAL)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
     """An (epsilon, delta) guarantee together with all that it assumes."""
@@ -131,15 +139,18 @@ class Ledger:
     #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
     received_watts: Doubles
 
-    def losses(self, *, noise_watts: float, sensitivity: float) -> Doubles:
-        """Return mu^2 of each worker; shape workers."""
+    def losses(self, *, noise_watts: float, sensitivity: float, most: Doubles | float = math.inf) -> Doubles:
+        """Return mu^2 of each worker, which is at most ``most``; shape workers."""
         losses = self.received_watts * sensitivity
         losses /= noise_watts / 2.0
-        return losses
+        return np.minimum(losses, most, out=losses)
 
-    def epsilons(self, *, noise_watts: float, sensitivity: float, delta: float, spent_mu: float = 0.0) -> Doubles:
-        """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers."""
-        found = self.losses(noise_watts=noise_watts, sensitivity=sensitivity)
+    def epsilons(self, *, delta: float, spent_mu: float = 0.0, **known: Any) -> Doubles:
+        """Return the exact epsilon of each worker at ``delta``, who spent ``spent_mu`` besides; shape workers.
+
+        What is ``known`` is as ``losses`` takes it.
+        """
+        found = self.losses(**known)
         for some in np.split(found, range(_WORKERS_AT_ONCE, len(found), _WORKERS_AT_ONCE)):  # views: memory stays small
             some[:] = gaussian_epsilons(np.sqrt(some + spent_mu**2), delta)
         return found

@@ -247,13 +247,18 @@ class Noise:
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> Any | None:
         """Return the ``IntegerSums`` that workers send integers for; None where they send none."""
-        return None
+        of_kinds = self.all_sums(scenario, sensitivity)
+        return of_kinds[-1 if scenario.workers.sends == "gradients" else 0] if of_kinds else None
+
+    def all_sums(self, scenario: Scenario, sensitivity: Sensitivity) -> tuple[Any, ...]:
+        """Return those of each kind of slots: the scenario's own, and rounds that follow."""
+        return ()
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
         """Refuse a protected run whose draws may leave workers unhidden."""
 
-    def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
-        """Return what one worker can move in so many symbols, where it could move so much without this noise."""
+    def rounded(self, moves: Sensitivity, symbols: int, in_rounds: int = 0) -> Sensitivity:
+        """Return what one worker can move in so many symbols, and so many of a round, where this noise rounds them."""
         return moves
 
     def probes(self, scenario: Scenario, data_symbols: int) -> int:

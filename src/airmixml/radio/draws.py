@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, check_finite
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.messages import ScenarioError
 from airmixml.radio.air import air_of
@@ -253,6 +253,8 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = _CPU) -
         **vars(power),
     )
     sent: SlotTensors = air.sent(setting, planned, channels, slots)
+    drawn = {name: getattr(sent, name) for name in ("magnitude", "ratios", "power_scale_watts", "power_watts")}
+    check_finite("draws of slots", **drawn)
     return sent
 
 

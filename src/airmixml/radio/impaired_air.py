@@ -31,13 +31,13 @@ from airmixml.impairments.gain_bound import (
     never_exceeded,
 )
 from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.gains import SeatDraws, SeatGains, follows_worker
+from airmixml.impairments.gains import OwnWords, SeatDraws, SeatGains, follows_worker, phases_stay
 from airmixml.impairments.hardware import expansion, removal_factor
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
 from airmixml.messages import PrivacyError
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
-from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
+from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, OthersInSeats
 from airmixml.radio.air import Arrival, Channels, IdealAir, prefix_bound
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.impaired_reception import ImpairedArrival
@@ -111,23 +111,30 @@ class _ImpairedAir(IdealAir):
 
         Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A
         peak limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than
-        their samples are; so do amplifiers.
+        their samples are; so do amplifiers. Errors that stay with a worker have credit within bounds that always
+        hold (``OthersInSeats``): one that may fail is one on the gains of those who did sit in a seat.
         """
         if _antennas_differ(scenario):
             return True
         if scenario.radio.schedule_kind.by_coin:
             return False
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
+        if scenario.air.staying and not scenario.all_send and not never_exceeded(scenario):
+            return True
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
     def facts(self, system: System) -> Iterator[Fact]:
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
-        if self.gains_tell_schedule(scenario):
+        tells = self.gains_tell_schedule(scenario)
+        if tells:
             yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
-        if _sends_softly(scenario.air):
-            yield SofterShares()
+        hidden = not (tells or scenario.all_send or scenario.radio.schedule_kind.by_coin)
+        if scenario.air.staying and hidden:
+            yield OthersInSeats(loudest=system.gain_bound, turned=phases_stay(scenario))
+        elif _sends_softly(scenario.air):
+            yield OthersInSeats()
         yield Antennas(
             gain=self._antenna_gain(system),
             in_rounds=()
@@ -170,6 +177,8 @@ class _ImpairedAir(IdealAir):
             path_gain=unfaded,
             source=slot_words(setting.streams, "air", workers.device),
             in_slot=workers.shape[1],
+            # The same in all slots of a run, rounds or not.
+            own=OwnWords.of(scenario, slot_words(replace(setting.streams, kind=0), "air", workers.device)),
         )
         echoes, renewed, several = echoes_of(scenario), renew(scenario, seats), scenario.air.antennas > 1
         antenna_gain = weakest = None

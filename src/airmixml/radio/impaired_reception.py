@@ -13,6 +13,7 @@ from typing import Final
 
 import torch
 
+from airmixml.arrays import in_order, using_threads
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.hardware import (
@@ -60,33 +61,48 @@ class ImpairedArrival(Arrival):
         self._sums: dict[str, torch.Tensor] = {}
         self._carriers: torch.Tensor | None = None  # slots x pieces
         divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=index.device)
+        threads = torch.get_num_threads() if index.device.type == "cpu" else 1
         if self.residual is not None:
             check_recoverable(setting.scenario, self.residual.masking, drawn.ratios > 0.0, slots)
-            pilots = (self._of_pilots(seats, self.gains.of_pilots(seats)) for seats in self.gains.parts)
-            divisor = self._divisor(sum(pilots, start=mean))
+            pilots = zip(self.gains.parts, in_order(self.gains.of_pilots, self.gains.parts, threads), strict=True)
+            divisor = self._divisor(sum((self._of_pilots(*each) for each in pilots), start=mean))
         for parts in self.gains.batches:
-            turned = []
-            for seats in parts:
-                drawn_gains, watts = self.gains.with_pilots(seats), drawn.power_watts[:, seats]
-                turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
-                mean = mean + self._of_pilots(seats, turns)
-                of_pieces = drawn_gains[:, :, : frame.pieces]
-                if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
-                    of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
-                    self._add_residual(seats, of_pieces / divisor[:, None, :])
-                of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
-                leaks = leaked(self.air, self.gains.draws.some(seats), of_pieces, self._mean_square(seats))
-                if leaks is not None:
-                    self._carriers = leaks if self._carriers is None else self._carriers + leaks
-                turned.append(errors.add(of_pieces, index[:, seats], watts))
             together = slice(parts[0].start, parts[-1].stop)
-            gains, draws = torch.cat(turned, dim=1), self.gains.draws.some(together)
+            arriving = in_order(self.gains.with_pilots, parts, threads)
+            with using_threads(1 if len(parts) > 1 else threads):
+                gains = None
+                for seats, drawn_gains in zip(parts, arriving, strict=True):
+                    turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+                    mean = mean + self._of_pilots(seats, turns)
+                    if gains is None:  # of both parts, with seats side by side in memory
+                        shape = (2, len(slots), min(drawn_gains.shape[2], frame.pieces), together.stop - together.start)
+                        gains = torch.empty(shape, dtype=drawn_gains.real.dtype, device=index.device).mT
+                    here = slice(seats.start - together.start, seats.stop - together.start)
+                    self._turn(seats, drawn_gains[:, :, : frame.pieces], divisor, gains[:, :, here])
+            assert gains is not None
             for sent, turn in errors.senders(drawn.power_watts[:, together]):
-                self._add(sent, index[:, together], gains if turn == 1 else turn * gains, draws)
+                weights = gains if turn == 1 else torch.stack([-gains[1], gains[0]])
+                self._add(sent, index[:, together], weights, self.gains.draws.some(together))
         # Mean gain that the server divides by, complex; slots x pieces, or x 1.
         self.divisor = self._divisor(mean) if divisor is None else divisor
         # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
         self.clean, self.across = self._over(self.divisor)
+
+    def _turn(self, seats: slice, gains: torch.Tensor, divisor: torch.Tensor | None, out: torch.Tensor) -> None:
+        """Take some seats into account, given their gains; put those with shares in ``out``: both parts x gains."""
+        ratios, watts = self.drawn.ratios[:, seats], self.drawn.power_watts[:, seats]
+        if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
+            gains = self.errors.with_amplifiers(gains, ratios, watts)
+            self._add_residual(seats, gains * (1.0 / divisor)[:, None, :])
+        mean_square = ratios.square() * self._mean_square(seats)
+        leaks = leaked(self.air, self.gains.draws.some(seats), gains, mean_square)
+        if leaks is not None:
+            self._carriers = leaks if self._carriers is None else self._carriers + leaks
+        parts = _both(gains)
+        shares = self.errors.add(parts, ratios, self.index[:, seats], watts)
+        if shares.is_complex():
+            parts, shares = _both(gains * shares[:, :, None].to(gains.dtype)), torch.ones_like(shares.real)
+        torch.mul(parts, shares[:, :, None].to(parts.dtype), out=out)
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
         """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
@@ -129,9 +145,9 @@ class ImpairedArrival(Arrival):
         return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
     def _add(self, sent: Payload, samples: torch.Tensor, gains: torch.Tensor, draws: SeatDraws) -> None:
-        """Add what workers with these samples, slots x workers, send with gains of slots x workers x pieces."""
-        for part, weights in (("real", gains.real.contiguous()), ("imag", gains.imag.contiguous())):
-            if (part == "imag" or self._sums) and not bool(weights.any()):
+        """Add what workers with these samples send with gains of 2 x slots x workers x pieces, both parts."""
+        for part, weights in zip(("real", "imag"), gains, strict=True):
+            if (part == "imag" or self._sums) and not (weights[:, :, 0].any() or weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
                 factors = pulse_of(self.air).factors(draw_offsets(draws))
@@ -205,6 +221,11 @@ class ImpairedArrival(Arrival):
             variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
             snr = signal_power(clean, setting.signal.input_symbols) / variance
         return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=self.divisor)
+
+
+def _both(gains: torch.Tensor) -> torch.Tensor:
+    """Return real and imaginary part of gains, slots x seats x pieces, with seats side by side in memory; 2 x these."""
+    return torch.stack([gains.mT.real, gains.mT.imag]).mT
 
 
 def _deviation(setting: AirSetting, drawn: PowerControl) -> torch.Tensor:

@@ -198,10 +198,11 @@ class DigitalLink(AnalogLink):
         absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - lost)
         enough = enough_absent(scenario, chance=absent)
         if enough > scenario.privacy.most_absent:
+            more = "" if enough < 0.5 else ", but masks of fewer than half are recovered: schedule more workers"
             raise ScenarioError(
                 f"privacy.most_absent = {scenario.privacy.most_absent:g}: {absent:.3g} of the workers are absent on "
                 f"average, who do not answer (air.absent = {scenario.air.absent:g}) or lose a packet, and one mask "
-                f"that is not recovered spoils a sum of integers; must be at least {enough:g}"
+                f"that is not recovered spoils a sum of integers; must be at least {enough:g}{more}"
             )
 
     def traffic(self, system: System) -> Traffic:

@@ -19,7 +19,7 @@ from airmixml.messages import PrivacyError, ScenarioError, epsilon_text, shown
 from airmixml.privacy import Design, PrivacyStatement, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.adversaries import DRAWN
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.statements import drawn_alike, state_row
+from airmixml.privacy.statements import drawn_alike, exceeds, state_row
 from airmixml.radio.mixing import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ADVERSARIES
@@ -27,6 +27,7 @@ from airmixml.scenario import Scenario
 from airmixml.workers.population import held_by, row_name
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
+_ROUNDED_UP: Final = 1.0 + 1e-5  # of an epsilon that is written with six digits
 
 
 def slots_target(scenario: Scenario) -> tuple[float, float]:
@@ -153,6 +154,34 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
             scenario, "plans no power; give received_watts that returns watts, or power_scale that returns beta"
         )
     return watts
+
+
+def check_target_met(
+    scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None
+) -> None:
+    """Refuse a release whose statement, before anything is drawn, exceeds its target.
+
+    Power that is planned by AirMixML keeps it; that of another policy may not.
+    """
+
+    def stated(asked: Scenario) -> float:
+        system, policy = System.of(asked, input_dim, label_dim, distance_metres), asked.mixing.power_policy
+        watts = asked_received_watts(asked, system.sensitivity, distance_metres)
+        design = system.design(policy.largest_received_watts(asked, watts))
+        return target_question(asked).epsilon(design)[0]
+
+    privacy, (target, _) = scenario.privacy, slots_target(scenario)
+    if not scenario.mixing.power_policy.keeps_target or not exceeds(found := stated(scenario), target):
+        return
+    least = float(f"{found * _ROUNDED_UP * privacy.epsilon / target:.6g}")
+    raised = replace(scenario, privacy=replace(privacy, epsilon=least))
+    mend = "let it plan less power"
+    if math.isfinite(least) and not exceeds(stated(raised), slots_target(raised)[0]):
+        mend = f"must be at least {least:g}, or {mend}"
+    raise PrivacyError(
+        f"privacy.epsilon = {privacy.epsilon:g}: with mixing.power = {shown(scenario.mixing.power)} what would be sent "
+        f"has epsilon {epsilon_text(found)} by {privacy.accountant} against {privacy.adversary}; {mend}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,6 +83,8 @@ class SlotTotals:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
             peaks = torch.ones_like(ratios) if brought else draws.gains.peaks
             received_watts = planned_watts * peaks
+            # Another worker in a seat would have its own.
+            peaks = peaks.clamp(min=self._planned.fact(facts.OthersInSeats).loudest)
             by_share = shares[:, None] ** 2 if by_coin else ratios.square()
             strengths = self._strengths_with(draws, by_share, peaks, strengths, of_rounds=of_rounds)
         seen = [received_watts, draws.power_watts]
@@ -118,7 +120,7 @@ class SlotTotals:
         """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots."""
         assert self._planned_strengths is not None
         beta = draws.power_scale_watts
-        if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
+        if self._planned.says(facts.OthersInSeats) and self._asked_watts is not None and draws.planned_ratios is None:
             # Another worker in a seat might have sent with all of its share.
             asked_watts = self._asked_watts * (self.system.round_strength if of_rounds else 1.0)
             planned = torch.full_like(planned, asked_watts)

@@ -13,7 +13,6 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.fading import best_power_gain, weakest_gain
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.facts import Rounding
 from airmixml.radio.air import IdealAir, Noise, air_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
@@ -32,6 +31,7 @@ class System:
     dimensions: tuple[int, int] | None = None  # of encoded inputs and of labels; None where only privacy is asked for
     moves: Sensitivity | None = None  # what one worker can move, where that does not follow from the dimensions
     farthest_metres: float = 0.0  # distance of the farthest worker, where they are placed; 0: the square's corner
+    before: System | None = None  # of rounds, the system of the slots before them
 
     @staticmethod
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> System:
@@ -131,7 +131,7 @@ class System:
     def of_rounds(self) -> System:
         """The same system in its rounds: workers send gradients."""
         scenario = replace(self.scenario, workers=replace(self.scenario.workers, sends="gradients"))
-        return replace(self, scenario=scenario)
+        return replace(self, scenario=scenario, before=self)
 
     @cached_property
     def air(self) -> IdealAir:
@@ -157,8 +157,10 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
+        if self.before is not None and not self.noise.real:  # integers of both kinds keep one target together
+            return self.before.sensitivity
         moves = self.air.sensitivity(self, self._data_sensitivity)
-        return self.noise.rounded(moves, self.signal.symbols)
+        return self.noise.rounded(moves, self.signal.symbols, self.of_rounds.signal.symbols if self.rounds else 0)
 
     @cached_property
     def gain_bound(self) -> float:
@@ -253,14 +255,7 @@ class System:
         if self.power_may_tell_schedule(received_watts):
             yield facts.PowerTells()
         yield from self.air.facts(self)
-        for fact in self.noise.facts(scenario, self.sensitivity, received_watts):
-            sums = self.of_rounds.integers if self.rounds else None
-            if sums is None or not isinstance(fact, facts.WorkersNoise) or fact.rounding is None:
-                yield fact
-                continue
-            both = fact.rounding, sums.rounding  # slots of both kinds: the coarser and longer of each
-            step_mu, numbers = max(each.step_mu for each in both), max(each.numbers for each in both)
-            yield replace(fact, rounding=Rounding(step_mu=step_mu, numbers=numbers))
+        yield from self.noise.facts(scenario, self.sensitivity, received_watts)
         yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
         yield facts.Transmitters(weakest_gain=self.floor, limit_watts=dbm_to_watts(radio.max_power_dbm))

@@ -18,7 +18,7 @@ from airmixml.data import DataSet
 from airmixml.messages import PluginError, PrivacyError, shown
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.facts import SHARE_FOR_TAILS, Rounding
+from airmixml.privacy.facts import COMPOSED_EPSILON, COMPOSED_SHARE, SHARE_FOR_TAILS
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import (
@@ -157,36 +157,38 @@ class Tally(SlotTotals):
 
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
-        adjacency, rounding = self.scenario.privacy.adjacency, self._rounding
-        noise_watts, delta = self._planned.in_workers_noise().noise_watts, slots_target(self.scenario)[1]
-        if rounding is not None:  # tails are cut as for the worst worker, which serves the others too
-            noise_watts /= rounding.squared_tilt(self.privacy_against_server.epsilon, delta)
+        delta, server = slots_target(self.scenario)[1], self.privacy_against_server
+        adjacency, failure = server.adjacency, server.gain_failure
+        # Tails are cut as for the worst worker, which serves the others too.
+        spent = partial(self.ledger.epsilons, **self._as_gaussian(server.epsilon, delta, SHARE_FOR_TAILS))
+        if self.system.integers is not None:
             delta *= 1.0 - SHARE_FOR_TAILS
-        move, failure = self.sensitivity.squared_move(adjacency, "none"), self.privacy_against_server.gain_failure
-        spent = partial(self.ledger.epsilons, noise_watts=noise_watts, sensitivity=move)
         if self.centring is not None and self.centring.exact:
             return spent(delta=self.scenario.privacy.delta - failure, spent_mu=self._mean_mu)
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
         return for_the_mean + spent(delta=delta - failure)
 
-    @property
-    def _rounding(self) -> Rounding | None:
-        """What all slots of the worst worker are beside a Gaussian mechanism, where workers send integers."""
-        adversary = adversary_named(_EXACT[0], self.scenario)
-        return adversary.mechanism(self.design, self.scenario.privacy.adjacency).rounding
+    def _as_gaussian(self, epsilon: float, delta: float, share: float, copies: Integers | int = 1) -> dict[str, Any]:
+        """Return what ``Ledger.losses`` takes; of integers as ``GaussianSlots.widened`` has them."""
+        adjacency, noise_watts = self.scenario.privacy.adjacency, self._planned.in_workers_noise().noise_watts
+        known = {"noise_watts": noise_watts, "sensitivity": self.sensitivity.squared_move(adjacency, "none")}
+        if self.system.integers is None:
+            return known
+        slots = adversary_named(_EXACT[0], self.scenario).mechanism(self.design, adjacency)
+        cut = epsilon, delta, share
+        noise_watts /= max(slots.squared_tilts(*cut))
+        return {**known, "noise_watts": noise_watts, "most": copies**2 * slots.widened(*cut).total}
 
     @property
     def _mean_mu(self) -> float:
         """mu of the slot for the mean; 0 where there is none."""
         return 0.0 if self.centring is None else self.centring.mu(self.scenario.privacy.adjacency)
 
-    def _squared_mu(self, ledger: Ledger) -> Doubles:
+    def _squared_mu(self, ledger: Ledger, copies: Integers | int = 1) -> Doubles:
         """Return mu^2 of all other slots against the server, as a ledger has them; shape of the ledger."""
-        privacy, rounding = self.scenario.privacy, self._rounding
-        move = self.sensitivity.squared_move(privacy.adjacency, "none")
-        losses = ledger.losses(noise_watts=self._planned.in_workers_noise().noise_watts, sensitivity=move)
         # What is rounded counts for more where losses are added to those of other runs.
-        return losses if rounding is None else losses * rounding.composed_tilt(privacy.delta)
+        delta = self.scenario.privacy.delta
+        return ledger.losses(**self._as_gaussian(COMPOSED_EPSILON, delta, COMPOSED_SHARE, copies))
 
     def worker_squared_mu(self) -> Doubles:
         """Return mu^2 of each worker against the server, the slot for the mean included; shape workers."""
@@ -197,7 +199,8 @@ class Tally(SlotTotals):
         if self.rows is None:
             return None
         received_watts = self.rows.watts(2 if "at_server" in self._workers else 0, self.ledger.received_watts)
-        return self._squared_mu(Ledger(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
+        copies = self.rows.copies
+        return self._squared_mu(Ledger(copies, received_watts), copies) + (copies * self._mean_mu) ** 2
 
     def _state(
         self, adversary: str, accountant: str, adjacency: str = "", design: Design | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import torch
 
-from airmixml.arrays import find_device, in_order, physical_memory_bytes, using_threads
+from airmixml.arrays import check_finite, find_device, in_order, physical_memory_bytes, using_threads
 from airmixml.data import DataSet
 from airmixml.messages import ScenarioError
 from airmixml.radio.air import Reception, air_of
@@ -24,7 +24,7 @@ from airmixml.radio.draws import (
     in_blocks,
     suitable_block,
 )
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target, check_target_met
 from airmixml.radio.tally import AirReport
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
+_DROWNING: Final = 1e70  # variance of noise whose values float32 can hardly hold
 
 
 def make_sender(
@@ -225,6 +226,9 @@ def open_air(
         population = deploy(first.workers, dataset, streams)
     elif population.count != count:
         raise ScenarioError(f"workers.count = {count}: must be the population's {population.count}")
+    if context.secret is not None:
+        for scenario in scenarios:
+            check_target_met(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     if first.workers.centre_on_air:
         dataset = centre_privately(scenarios, dataset, population, streams)
     distance_metres = population.distance_metres
@@ -244,7 +248,6 @@ def run_here(air: Air, receive: Callable[[int, MixtureBlock], None], context: Ru
             for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
                 receive(number, block)
                 report.add(block)
-                check_finite(report.scenario, block)
             examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
     return sent_over(air, reports, examples)
@@ -329,17 +332,6 @@ def simulate_blocks(
     return (blocks[0] for blocks in air.blocks(sender=sender))
 
 
-def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
-    """Refuse noise that float32 cannot hold rather than train on infinities."""
-    if torch.isfinite(block.inputs.sum() + block.labels.sum()):  # which is quick, and may overflow where no number does
-        return
-    if not (torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()):
-        raise ScenarioError(
-            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
-            "the noise or the path loss, or raise the power"
-        )
-
-
 def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
     inputs, noise = setting.signal.input_symbols, setting.noise
@@ -352,6 +344,12 @@ def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, firs
         told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
         squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
         snr = torch.stack(squares) * (draws.power_scale_watts / half_watts)
+    if float(variance.max()) > _DROWNING:  # not a fault of ours: the user asks for it
+        raise ScenarioError(
+            f"radio.noise_dbm = {setting.scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; "
+            "lower the noise or the path loss, or raise the power"
+        )
+    check_finite("reception", clean=clean, received=received, noise_variance=variance, snr=snr)
     return MixtureBlock(
         first_slot=first_slot,
         inputs=received[:, :inputs],

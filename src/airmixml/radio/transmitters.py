@@ -83,9 +83,9 @@ class PeakLimited(Wrapper):
         super().__init__(inner)
         self._limits = limits
 
-    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        limit = self._limits[slot, some, None]
-        return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
+    def sent(self, index: torch.Tensor, slots: slice, some: slice) -> torch.Tensor:
+        limit = self._limits[slots, some, None]
+        return torch.minimum(torch.maximum(super().sent(index, slots, some), -limit), limit)
 
 
 class _Amplified(Wrapper):
@@ -95,9 +95,9 @@ class _Amplified(Wrapper):
         super().__init__(inner)
         self._air, self._saturation, self._part = air, saturation, part
 
-    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        vectors = super().sent(index, slot, some)
-        return amplify(self._air, vectors, self._saturation[slot, some, None])[self._part].to(vectors.dtype)
+    def sent(self, index: torch.Tensor, slots: slice, some: slice) -> torch.Tensor:
+        vectors = super().sent(index, slots, some)
+        return amplify(self._air, vectors, self._saturation[slots, some, None])[self._part].to(vectors.dtype)
 
 
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
@@ -188,18 +188,23 @@ class TransmitterErrors:
         turns: list[complex] = [1, 1j] if scenario.air.amplifier_turn_degrees else [1]
         return [(_Amplified(sent, scenario.air, saturation, part), turn) for part, turn in enumerate(turns)]
 
-    def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
-        """Take gains into account, slots x workers x pieces, with shares; return them as transmitters change them."""
+    def add(
+        self, gains: torch.Tensor, ratios: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor
+    ) -> torch.Tensor:
+        """Take gains into account: real and imaginary part, 2 x slots x workers x pieces; all else slots x workers.
+
+        Return what a gain is multiplied with: the share, and what transmitters change; slots x workers.
+        """
         distortion = None if self._exact else distort(self._setting.scenario, self._payload, samples, power_watts)
         if distortion is None:
-            return gains
-        real, imag = gains.real, gains.imag
-        products, weights = (real * real, imag * imag, real * imag), distortion.variance[:, None, :].to(real.dtype)
-        along, across, both = ((weights @ each)[:, 0].double() for each in products)
+            return ratios
+        real, imag = gains
+        weights = (ratios.square() * distortion.variance)[:, None, :].to(real.dtype)
+        along, across, both = ((weights @ each)[:, 0].double() for each in (real * real, imag * imag, real * imag))
         if distortion.circular:
             along, across, both = along + across, along + across, torch.zeros_like(both)
         self._keep(torch.stack([along, across, both]))
-        return gains * distortion.factor[:, :, None].to(gains.dtype)
+        return ratios * distortion.factor
 
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""

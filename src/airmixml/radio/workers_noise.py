@@ -21,15 +21,19 @@ from airmixml.integers.encoding import grid_margin
 from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted, mu_per_step
 from airmixml.masks.graph import Honest
 from airmixml.messages import ScenarioError, as_set
-from airmixml.privacy import Design, Sensitivity, facts
+from airmixml.privacy import Design, Sensitivity, certified_epsilon, facts
+from airmixml.privacy.adversaries import Everyone
+from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.facts import Rounding
+from airmixml.privacy.gaussian import bracket_root
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
 from airmixml.radio.masking import Masking, any_masking, check_recovered, choose_masking, honest_with
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
-_FOR_COARSER_STEPS: Final = 0.95
+_EXACT: Final = 1e-8  # of the target, and of the shares of mu^2
+_WIDEST: Final = 3.0  # by how much, as a logarithm, shares may differ from those that the scenario gives
 _AS_UNIFORM: Final = 1e8  # masks over own noise that leave nothing but the sum
 
 
@@ -51,15 +55,14 @@ class IntegerSums:
         return self.honest.count if self.masked else 1
 
     @property
-    def rounding(self) -> Rounding:
-        """What one sum is, beside a Gaussian mechanism."""
-        step_mu = mu_per_step(self.carriers * self.noise.variance_per_worker)
-        return Rounding(step_mu=step_mu, numbers=self.noise.code.numbers)
+    def step_mu(self) -> float:
+        """mu of one step in one number."""
+        return mu_per_step(self.carriers * self.noise.variance_per_worker)
 
     @property
     def hidden_variance(self) -> float:
         """Variance of Gaussian noise that would hide as much, but for rounding, in the units of a worker's vector."""
-        return (self.noise.code.step / self.rounding.step_mu) ** 2
+        return (self.noise.code.step / self.step_mu) ** 2
 
     @property
     def mixture_variance(self) -> float:
@@ -102,47 +105,100 @@ class IntegerSums:
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 
-def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> IntegerSums:
-    """Return the sums that keep the target of a scenario whose workers send integers, with masks or without."""
-    privacy, radio = scenario.privacy, scenario.radio
+def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> tuple[IntegerSums, ...]:
+    """Return the sums that keep the target of a scenario whose workers send integers, with masks or without.
+
+    Where gradients follow moments there are sums of both, which share mu^2 as ``rounds_share`` says. In slots that
+    every worker sends in, Theorem 2 then states the target itself. In others the worst worker's slots of both kinds are
+    no sum of its worst of each, and shares grow or shrink together until the statement is the target.
+    """
+    rounds, slots = scenario.learner.rounds, scenario.radio.slots
+    share = scenario.rounds_share if rounds else 0.0
+    kinds = [(slots, sensitivity.numbers, 1.0 - share), (rounds, sensitivity.in_rounds, share)][: 2 if rounds else 1]
     honest = any_masking(scenario).honest
-    learner, slots, numbers, share, rounded = scenario.learner, radio.slots, sensitivity.numbers, 1.0, 0
-    if learner.rounds:
-        # Slots of moments and slots of gradients share mu^2. The coarser step of the two is assumed of both, which
-        # ``_FOR_COARSER_STEPS`` leaves room for; d numbers with themselves and K outputs are fewer than (d K)^2.
-        in_rounds = scenario.workers.sends == "gradients"
-        share = _FOR_COARSER_STEPS * (scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share)
-        rounded = (numbers**2 if in_rounds else numbers) * (slots + learner.rounds)
-        slots = learner.rounds if in_rounds else slots
-    schedule = Design(
+    whole = _schedule(scenario, sensitivity, tuple(count for count, _, _ in kinds))
+    rounded = sum(_schedule(scenario, sensitivity, (count,)).participations * numbers for count, numbers, _ in kinds)
+
+    def sums_with(part: float) -> tuple[IntegerSums, ...]:
+        return tuple(
+            _sums_of(scenario, sensitivity, honest, masked, count, numbers, part * share, rounded)
+            for count, numbers, share in kinds
+        )
+
+    def excess(log_part: float) -> float:
+        sums = sums_with(math.exp(log_part))
+        watts = tuple(sums[0].hidden_variance / each.hidden_variance for each in sums)
+        design = replace(whole, received_watts=watts, facts=(fact_of(scenario, sums, 1.0),))
+        return _stated(scenario, design) / scenario.privacy.epsilon - 1.0
+
+    if not rounds or -_EXACT < excess(0.0) <= 0.0:
+        return sums_with(1.0)
+    return sums_with(math.exp(bracket_root(excess, -_WIDEST, _WIDEST, tolerance=_EXACT)[0]))
+
+
+def fact_of(scenario: Scenario, sums: tuple[IntegerSums, ...], received_watts: float) -> facts.WorkersNoise:
+    """Return what hides a worker whose vectors are received that strongly in slots of the first kind."""
+    return facts.WorkersNoise(
+        alone_watts=2.0 * received_watts * sums[0].hidden_variance,
+        by=sums[0].in_words,
+        failure=min(1.0, scenario.slots_on_air * sums[0].honest.failure) if sums[0].masked else 0.0,
+        rounding=Rounding(
+            step_mu=tuple(each.step_mu for each in sums), numbers=tuple(each.noise.code.numbers for each in sums)
+        ),
+    )
+
+
+def _stated(scenario: Scenario, design: Design) -> float:
+    """Return the epsilon that a design of integers is stated with, against anybody."""
+    mechanism = Everyone().mechanism(design, scenario.privacy.adjacency)
+    return certified_epsilon("gdp", mechanism, scenario.privacy.delta)
+
+
+def _schedule(scenario: Scenario, sensitivity: Sensitivity, counts: tuple[int, ...]) -> Design:
+    radio, most = scenario.radio, scenario.radio.max_participations
+    return Design(
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
-        received_watts=(1.0,),
-        counts=(slots,),
+        received_watts=(1.0,) * len(counts),
+        counts=counts,
         sensitivity=sensitivity,
         noise_watts=1.0,
-        max_participations=radio.max_participations,
+        max_participations=most,
+        slots_per_round=slots_per_round(radio.slots, most) if most and len(counts) > 1 else 0,
     )
+
+
+def _sums_of(
+    scenario: Scenario,
+    sensitivity: Sensitivity,
+    honest: Honest,
+    masked: bool,
+    slots: int,
+    numbers: int,
+    share: float,
+    rounded: int,
+) -> IntegerSums:
+    """Return the sums of one kind of slots, with so many numbers each, which have that share of mu^2."""
+    privacy, radio = scenario.privacy, scenario.radio
     target = SumTarget(
-        numbers=sensitivity.numbers,
+        numbers=numbers,
         norm=math.sqrt(sensitivity.removal),
         workers=radio.scheduled,
         carriers=honest.count if masked else 1,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         distance=math.sqrt(sensitivity.squared_move(privacy.adjacency, "none") / sensitivity.removal),
-        participations=schedule.participations,
+        participations=_schedule(scenario, sensitivity, (slots,)).participations,
         sums=slots,
         share=share,
         rounded=rounded,
     )
     noise = _fitted(target, privacy.modulus_bits, privacy.sum_range)
-    planes = noise.code.bits * sensitivity.numbers * slots
     return IntegerSums(
         noise=noise,
         honest=honest,
         masked=masked,
-        received_watts=radio.link_kind.received_watts(scenario, planes),
+        received_watts=radio.link_kind.received_watts(scenario, noise.code.bits * numbers * slots),
         assumed_range=privacy.sum_range,
     )
 
@@ -265,12 +321,12 @@ class _NoiseOnIntegers(OwnNoise):
         if privacy.modulus_bits == 1:
             raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
 
-    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-        return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else None
+    def all_sums(self, scenario: Scenario, sensitivity: Sensitivity) -> tuple[IntegerSums, ...]:
+        return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else ()
 
-    def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
-        apart = math.sqrt(moves.replacement) + grid_margin(symbols) * math.sqrt(moves.removal)
-        return Sensitivity(removal=moves.removal, replacement=apart**2, numbers=symbols)
+    def rounded(self, moves: Sensitivity, symbols: int, in_rounds: int = 0) -> Sensitivity:
+        apart = math.sqrt(moves.replacement) + grid_margin(max(symbols, in_rounds)) * math.sqrt(moves.removal)
+        return Sensitivity(removal=moves.removal, replacement=apart**2, numbers=symbols, in_rounds=in_rounds)
 
     def symbols_on_air(self, scenario: Scenario, sensitivity: Sensitivity, data_symbols: int) -> int:
         sums = self.sums(scenario, sensitivity)
@@ -283,16 +339,10 @@ class _NoiseOnIntegers(OwnNoise):
         return None if sums is None else sums.received_watts
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
-        sums = self.sums(scenario, sensitivity)
-        if sums is None:  # of vectors that nothing is known of: nobody sends
+        if sums := self.all_sums(scenario, sensitivity):
+            yield fact_of(scenario, sums, received_watts or sums[0].received_watts)
+        else:  # of vectors that nothing is known of: nobody sends
             yield facts.WorkersNoise(alone_watts=self.stated_watts(scenario))
-            return
-        yield facts.WorkersNoise(
-            alone_watts=2.0 * (received_watts or sums.received_watts) * sums.hidden_variance,
-            by=sums.in_words,
-            failure=min(1.0, scenario.slots_on_air * sums.honest.failure) if sums.masked else 0.0,
-            rounding=sums.rounding,
-        )
 
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None

@@ -59,12 +59,18 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
     start, skipped = divmod(first, _WORDS_PER_COUNTER)
     count += skipped
     part = max(_FEWEST_PER_THREAD, _WORDS_PER_COUNTER * -(-count // (_WORDS_PER_COUNTER * torch.get_num_threads())))
+
+    def made(first: int) -> NDArray[np.int64]:
+        counter = np.array([start + first // _WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
+        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
+        return generator.random_raw(min(part, count - first)).view(np.int64)
+
+    if part >= count:
+        return torch.from_numpy(made(0))[skipped:]
     words = np.empty(count, dtype=np.int64)
 
     def make(first: int) -> None:
-        counter = np.array([start + first // _WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
-        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
-        words[first : first + part] = generator.random_raw(min(part, count - first)).view(np.int64)
+        words[first : first + part] = made(first)
 
     without_torch(make, range(0, count, part))
     return torch.from_numpy(words)[skipped:]
@@ -109,6 +115,7 @@ def _product(numbers: NDArray[np.uint64], factor: int) -> tuple[NDArray[np.uint6
 
 
 _RADIUS_BITS: Final = 40
+_BELOW_ONE: Final = 1.0 - 2.0**-24  # the largest float32 that is
 _ANGLE_BITS: Final = 64 - _RADIUS_BITS
 _SQUEEZE: Final = 0.0331
 _LARGE_SHAPE: Final = 1e8
@@ -197,8 +204,12 @@ def log_gammas(
 
 
 def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return radius and angle of points whose two coordinates are standard normal; float32."""
-    uniform = _leading_bits(words, _RADIUS_BITS).float().add_(0.5).mul_(2.0**-_RADIUS_BITS)
+    """Return radius and angle of points whose two coordinates are standard normal; float32.
+
+    Float32 rounds the largest 2^15 numbers of 40 bits to 1, whose logarithm is 0: they are kept below, so that no
+    radius is 0.
+    """
+    uniform = _leading_bits(words, _RADIUS_BITS).float().add_(0.5).mul_(2.0**-_RADIUS_BITS).clamp_(max=_BELOW_ONE)
     radius = uniform.log_().mul_(-2.0).sqrt_()
     angle = (words & ((1 << _ANGLE_BITS) - 1)).float().mul_(2.0 * math.pi * 2.0**-_ANGLE_BITS)
     return radius, angle
@@ -206,6 +217,8 @@ def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _leading_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the leading bits as a number that is never negative; int64."""
+    if words.device.type == "cpu":  # NumPy shifts several words at once, torch one after the other
+        return torch.from_numpy((words.numpy().view(np.uint64) >> np.uint64(64 - bits)).view(np.int64))
     return (words >> (64 - bits)).bitwise_and_((1 << bits) - 1)
 
 

@@ -24,7 +24,7 @@ from airmixml.runs.results import load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import PROTECTION
 from airmixml.scenario.tables import OWN_FILES
-from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO
+from airmixml.storage.folders import METRICS, PARTIAL, REPORT, SCENARIO, unfinished
 
 _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that airmix writes is larger
 # What each picture shows; of the others the file's name is all that is known.
@@ -110,7 +110,7 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     """
     path = Path(path)
     if path.absolute().name.endswith(PARTIAL):
-        raise RunFolderError(f"{path}: an interrupted run; run the same command again to finish it")
+        raise unfinished(path)
     path = work or path
     if not path.is_dir():
         there = "is no folder" if path.exists() else "there is no such folder"
@@ -212,7 +212,7 @@ def read_report(folder: Path, work: Path | None = None) -> Page:
         raise RunFolderError(f"{where}: cannot be read ({problem.strerror}); is {SCENARIO} there?") from problem
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
         if found.kind == "run":
-            load_result(found.path)  # names the key
+            load_result(found.path, whole=work is None)  # names the key
         raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
 
 

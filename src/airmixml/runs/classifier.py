@@ -59,7 +59,8 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
         """Refuse: a run folder holds a model that is trained."""
-        raise RunFolderError(f"{self.folder}: is trained already; fit an AirMixClassifier, or run its scenario again")
+        instead = "fit an AirMixClassifier, or run its scenario again; with real data each of these spends epsilon"
+        raise RunFolderError(f"{self.folder}: is trained already; {instead}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,33 +18,43 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from airmixml.arrays import find_device
-from airmixml.data import DataSet, warn_of_clipping
+from airmixml.data import DataSet, known_dataset, warn_of_clipping
 from airmixml.edge import Learned, learn
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
-from airmixml.messages import LeftoverWarning, ScenarioError, hides_values
+from airmixml.messages import AirMixError, LeftoverWarning, ScenarioError, hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import is_one_gaussian
+from airmixml.radio.privacy_target import check_target_met, is_one_gaussian
 from airmixml.radio.tally import placed_distances
 from airmixml.registry import naming_objects
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, metrics_of, result_of
+from airmixml.runs.read_back import check_after, check_before
+from airmixml.runs.results import AnyResult, ProtectedResult, SeedsResult, load_result, metrics_of, result_of
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.scenario import PROTECTION, consecutive_seeds, identity_of
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.folders import METRICS, RUNS_FOLDER, Finish, RunFolder, Study, claim, claim_folder, write_result
+from airmixml.storage.folders import (
+    METRICS,
+    RUNS_FOLDER,
+    SCENARIO,
+    Finish,
+    RunFolder,
+    Study,
+    claim,
+    claim_folder,
+    write_result,
+)
 from airmixml.streams import Secret, Streams
-from airmixml.workers import load_dataset, settle
+from airmixml.workers import encoded_dim, load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
     from airmixml.runs.spending import Spending
 
 KEPT_ROUNDS: Final = "shards"  # the folder that finished rounds are kept in until the run is whole
-AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 @hides_values
@@ -120,23 +131,30 @@ def run(
     with (
         writing_to(out or RUNS_FOLDER),
         claim(out, name, {**identity(scenario), "seeds": seeds}, force=force, again=again, ledger=ledger) as folder,
+        saying_what_was_sent(folder, out or RUNS_FOLDER),
     ):
         warn_of_killed(folder)
         kind = ProtectedRunner if private else Runner
         runner = kind(scenario=scenario, seeds=seeds, identity=identity, whole=folder, **how, **of_protection)
-        reserve = None if spending is None else spending.reserve
-        found, _ = Study(cells=numbers, task=runner, reserve=reserve).run()
+        found, _ = Study(cells=numbers, task=runner, reserve=runner.reserve).run()
         result: AnyResult = runner.summarise(list(found.values()))
-        _publish(scenario, result, folder, force=force, finish=finish)
+        _publish(scenario, result, folder, seeds=seeds, force=force, finish=finish)
     return result
 
 
 def _publish(
-    scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
+    scenario: Scenario,
+    result: AnyResult,
+    folder: RunFolder,
+    *,
+    seeds: int = 1,
+    force: bool = False,
+    finish: Finish | None = None,
 ) -> None:
-    """Write what makes a run folder whole and give it its name."""
+    """Write what makes a run folder whole, read it back, and give it its name."""
     write_result(folder.work, scenario, result.to_dict())
     shutil.rmtree(folder.work / KEPT_ROUNDS, ignore_errors=True)
+    check_after(folder.work, scenario, result, with_model=seeds == 1)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)
 
 
@@ -152,6 +170,20 @@ class Runner:
     pictures: bool
     checkpoint_seconds: float
     spending: Spending | None
+    ready: dict[int, tuple[float, DataSet]] = field(default_factory=dict)  # by seed: when it was begun to be loaded
+
+    @property
+    def test_rows(self) -> bool:
+        """Whether rows that are not in the pool are tested on."""
+        return True
+
+    def reserve(self, finished: Container[int]) -> None:
+        """Reserve what seeds spend that are not finished, once it is sure that what they leave can be read."""
+        left = [seed for seed in range(self.scenario.seed, self.scenario.seed + self.seeds) if seed not in finished]
+        if left:  # others have the same shape
+            self._prepare(self.scenario.with_seed(left[0]))
+        if self.spending is not None:
+            self.spending.reserve(finished)
 
     def load(self, seed: int) -> Any:
         folder = self.whole.work / f"seed-{seed}"
@@ -182,8 +214,9 @@ class Runner:
 
     def run_one(self, scenario: Scenario, folder: RunFolder) -> Any:
         """Run one seed inside its folder, which may be that of all seeds, and return its result."""
-        started, device = time.perf_counter(), self.context.speed.device
-        dataset = self._load(scenario)
+        device = self.context.speed.device
+        self._prepare(scenario)
+        started, dataset = self.ready.pop(scenario.seed)
         held_dim = dataset.held_dim or dataset.input_dim
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
@@ -212,28 +245,38 @@ class Runner:
 
         return seeds_together(self.scenario, runs, str(self.whole.final))
 
-    def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
-        return load_dataset(
+    def _prepare(self, scenario: Scenario) -> None:
+        """Load what workers hold, unless it is there; what cannot be run, or could not be read, is refused here."""
+        if scenario.seed in self.ready:
+            return
+        started = time.perf_counter()
+        if known := known_dataset(scenario.workers.dataset):  # what the air refuses is refused before data are read
+            inputs = encoded_dim(scenario.workers, known.input_dim)
+            AirSetting.of(scenario, inputs, known.label_dim, placed_distances(scenario))
+        dataset = load_dataset(
             scenario.workers,
             Streams(scenario.seed),
             data_dir=self.context.data_dir,
             progress=self.context.progress,
-            test_rows=test_rows,
+            test_rows=self.test_rows,
             device=self.context.speed.device,
             raw=None if self.spending is None else self.spending.raw,
         )
+        check_before(scenario, dataset, self.whole.work)
+        self.ready[scenario.seed] = started, dataset
 
     def _run_dir(self, folder: RunFolder) -> str:
         return str(self.whole.final if folder is self.whole else self.whole.final / folder.final.name)
 
     def _keep(self, learned: Learned, folder: RunFolder) -> None:
-        """Settle what was spent, and write the curve, where there is one, and the model."""
+        """Write the model, which can be read from then on, and the curve, where there is one; settle what was spent."""
         sent = learned.transmission
+        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
+        write_text(folder.work / SCENARIO, sent.scenario.to_toml())
         if self.spending is not None:
             self.spending.settle(sent)
         if curve := learned.trained.history.rows():
             write_text(folder.work / "learning_curve.csv", rows_csv(curve))
-        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +284,16 @@ class ProtectedRunner(Runner):
     """Runs each seed in protection, with a secret of its own."""
 
     public_test: bool
+
+    @property
+    def test_rows(self) -> bool:
+        return self.public_test
+
+    def _prepare(self, scenario: Scenario) -> None:
+        """Refuse a target that would be missed, too."""
+        super()._prepare(scenario)
+        _, dataset = self.ready[scenario.seed]
+        check_target_met(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
 
     def run_one(self, scenario: Scenario, folder: RunFolder) -> ProtectedResult:
         """Run one seed inside its folder and return its result.
@@ -250,9 +303,8 @@ class ProtectedRunner(Runner):
         """
         privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
         claim = partial(self.whole.note_attempt, {"seed": scenario.seed, "privacy": privacy})
-        dataset = self._load(scenario, test_rows=self.public_test)
-        # What the air refuses, it refuses before there is an attempt.
-        AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario))
+        self._prepare(scenario)
+        _, dataset = self.ready.pop(scenario.seed)
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
@@ -270,7 +322,8 @@ class ProtectedRunner(Runner):
         covered = {each.name for each in fields(ProtectedResult)}  # all that the statements cover, and what is public
         plain = {name: metrics[name] for name in covered & metrics.keys()}
         result: ProtectedResult = from_plain(ProtectedResult, plain)
-        result = replace(result, baselines=baselines_of(learned, protected=True))
+        with leaving_out("what the accuracy stands beside"):
+            result = replace(result, baselines=baselines_of(learned, protected=True))
         self._draw(result, folder)
         return result
 
@@ -288,9 +341,34 @@ class ProtectedRunner(Runner):
 
     def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
         if self.pictures:
-            from airmixml.runs.pictures import draw_statements
+            with leaving_out("its picture"):
+                from airmixml.runs.pictures import draw_statements
 
-            draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
+                draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
+
+
+@contextmanager
+def leaving_out(what: str) -> Iterator[None]:
+    """Say what is missing where it fails: a release that is paid for does without what is not needed to read it."""
+    try:
+        yield
+    except Exception as problem:  # whose words may be of private rows
+        warnings.warn(f"{what} is left out ({type(problem).__name__})", LeftoverWarning, stacklevel=2)
+
+
+@contextmanager
+def saying_what_was_sent(whole: RunFolder, place: Path | str) -> Iterator[None]:
+    """Let an error that comes once a protected release has begun say so: to repeat the command spends again."""
+    before = len(whole.attempts)
+    try:
+        with writing_to(place):
+            yield
+    except AirMixError as problem:
+        if len(whole.attempts) <= before:
+            raise
+        spent = "this release has begun and counts as spent: the same command sends once more and spends epsilon again"
+        model = f"; until then its model can be read from {whole.work}" if (whole.work / SCENARIO).exists() else ""
+        raise problem.saying(f"{spent}{model}") from problem
 
 
 def warn_of_killed(whole: RunFolder) -> None:

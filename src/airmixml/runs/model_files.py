@@ -22,7 +22,7 @@ from airmixml.runs.results import DEPLOYMENT, DeployedError, ProtectedResult, Se
 from airmixml.scenario import Scenario
 from airmixml.scenario.scenario import encoder_digest
 from airmixml.scenario.score_links import LINKS, ScoreLink
-from airmixml.storage.folders import SCENARIO, write_result
+from airmixml.storage.folders import SCENARIO, is_protected, write_result
 from airmixml.workers import RowEncoder
 
 if TYPE_CHECKING:
@@ -154,18 +154,26 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
 def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) -> StoredModel:
     """Read a finished run folder of one seed; refuse one that is unfinished, damaged, or had another encoder.
 
-    ``encoder`` and ``objects`` are what the run was given in Python, where it was given any.
+    ``encoder`` and ``objects`` are what the run was given in Python, where it was given any. Of a protected run
+    that ended once its model was written, that can be read too.
     """
     if encoder is not None:
         ENCODERS.add(encoder)
     for given in objects:
         add_given(given)
+    protected = left = is_protected(folder) and (folder / SCENARIO).is_file()
     with suppress(DeployedError):
-        result = load_result(folder)
+        result = None if left else load_result(folder)
+        protected = left or isinstance(result, ProtectedResult)
         if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
             raise RunFolderError(
                 f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}"
             )
+    return read_model(folder, protected=protected)
+
+
+def read_model(folder: Path, *, protected: bool = False) -> StoredModel:
+    """Read what ``save_model`` wrote beside a scenario; refuse what is damaged, or had another encoder."""
     if not (folder / SCENARIO).is_file():
         raise corrupt_file(folder, KeyError(SCENARIO), f"the folder {folder}")
     scenario = Scenario.load(folder / SCENARIO)
@@ -176,7 +184,8 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
     except (AirMixError, ModuleNotFoundError):
         raise
     except Exception as problem:  # missing, damaged, or of another scenario
-        raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
+        then = "run the scenario again" + (", which sends once more and spends epsilon again" if protected else "")
+        raise RunFolderError(f"{folder / _MODEL}: not the model of that run; {then}") from problem
     return model
 
 

@@ -17,7 +17,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.radio.mixing import TransmitPower
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.scenario import PROTECTION
-from airmixml.storage.folders import METRICS, PARTIAL
+from airmixml.storage.folders import METRICS, PARTIAL, unfinished
 from airmixml.version import __version__
 from airmixml.workers import WorkerCost, worker_cost
 
@@ -207,14 +207,17 @@ class ProtectedResult(_Result):
     public_test: bool
 
 
-def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | SeedsResult | ProtectedResult:
+AnyResult = RunResult | SeedsResult | ProtectedResult
+
+
+def load_result(folder: Path | str, read: Read = read_regular, *, whole: bool = True) -> AnyResult:
     """Return the result in a finished run folder; refuse one that is not finished, or that was changed.
 
-    ``read`` reads a file.
+    ``read`` reads a file. A folder that need not be ``whole`` is about to get its name.
     """
     folder = Path(folder)
-    if folder.absolute().name.endswith(PARTIAL):
-        raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
+    if whole and folder.absolute().name.endswith(PARTIAL):
+        raise unfinished(folder)
     try:
         metrics = json.loads(read(folder / METRICS))
         keys = metrics if isinstance(metrics, dict) else {}
@@ -225,7 +228,7 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
             raise RunFolderError(f"{folder}: {why}")
         several: Any = SeedsResult if "runs" in keys else RunResult
         kind = ProtectedResult if keys.get("mode") == PROTECTION else several
-        result: RunResult | SeedsResult | ProtectedResult = from_plain(kind, metrics)
+        result: AnyResult = from_plain(kind, metrics)
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result

@@ -19,7 +19,7 @@ from airmixml.messages import (
     simulated,
     unstated,
 )
-from airmixml.output.cards import NOTHING, cards_of, delta_notices, seeds_option
+from airmixml.output.cards import NOTHING, cards_of, delta_notices, seeds_option, target_notices
 from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
@@ -86,12 +86,9 @@ def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
 
 def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
     """Return what a reader must know about the promise before reading any number."""
-    own, found = metrics["privacy"][0], list[str]()
-    target = own["target_epsilon"]
-    if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
-        every = metrics.get("releases", 1) + metrics.get("killed", 0)
-        found.append("target missed" + (f" by {every:,} releases together" if every > 1 else ""))
-    return [*map(sentence, found), *delta_notices(own["delta"], scenario.workers.count)]
+    own, every = metrics["privacy"][0], metrics.get("releases", 1) + metrics.get("killed", 0)
+    missed = target_notices(own["epsilon"], own["target_epsilon"], every)
+    return [*missed, *delta_notices(own["delta"], scenario.workers.count)]
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
@@ -137,7 +134,8 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
     name, value = scores[0]
     found, learnt = metrics["baselines"], f"{name} {value.partition(' on the ')[0].partition(':')[0]}"
     if found:
-        learnt += ", no better than guessing" * no_better_than_guessing(found["gain"], found["gain_error"])
+        if no_better_than_guessing(found["gain"], found["gain_error"]):
+            learnt = f"nothing was learned{_of_noise(metrics)}: {learnt}, no better than guessing"
         *beside, _ = _baselines(metrics)  # the last is what is beyond guessing
         told = (f"{each.strip()} {text.partition(' (')[0]}" for each, text in beside)
         learnt += f" ({', '.join(told)})"
@@ -158,6 +156,12 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
         lacking[UNSTATED if of_row is None else "no protection"].append(f"for {row}")
     said += [f"{words} {' or '.join(whom)}" for words, whom in lacking.items() if whom]
     return f"{learnt}; {', '.join(said)}"
+
+
+def _of_noise(metrics: dict[str, Any]) -> str:
+    """Return what to say where noise is stronger than what carries the inputs in a mixture, if that is known."""
+    found = metrics.get("snr_inputs_db", 0.0)  # a protected run does not tell it
+    return f" at an SNR of {found:.1f} dB" if found < 0.0 else ""
 
 
 def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:

@@ -19,10 +19,10 @@ from airmixml.data import RawData
 from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
-from airmixml.privacy.facts import COMPOSED_SHARE
+from airmixml.privacy.facts import COMPOSED_EPSILON, COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
-from airmixml.radio.privacy_target import asked_received_watts, slots_target
+from airmixml.radio.privacy_target import asked_received_watts, check_target_met, slots_target
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission
@@ -98,7 +98,7 @@ def plan_spending(
     for seed in consecutive_seeds(scenario, seeds):
         each = scenario.with_seed(seed)
         own = owners_of(workers, raw, seed, protected=private, test_rows=public_test or not private)
-        owners[seed], losses = own, _of_owners(planned_losses(each, *dimensions), own)
+        owners[seed], losses = own, _of_owners(planned_losses(each, *dimensions, protected=private), own)
         # A simulation repeats its own noise: done again, it costs nothing more.
         key = "" if private else hashlib.sha256(json.dumps(identity_of(each), sort_keys=True).encode()).hexdigest()
         about = f"airmix run {each.name}, seed {seed}"
@@ -115,8 +115,13 @@ def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: 
     return Request(about=about, losses=losses, delta=privacy.delta, details=details, **given)
 
 
-def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss | None]:
-    """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent."""
+def planned_losses(
+    scenario: Scenario, input_dim: int, label_dim: int, *, protected: bool = False
+) -> dict[str, Loss | None]:
+    """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent.
+
+    Nothing is charged for a ``protected`` run that would miss its target: it is refused.
+    """
     policy = scenario.mixing.power_policy
     if policy.follows_channels:
         raise ScenarioError(
@@ -124,6 +129,8 @@ def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[s
             'no ledger can check it before; use mixing.power = "dp" or "fixed"'
         )
     distance_metres = placed_distances(scenario)
+    if protected:
+        check_target_met(scenario, input_dim, label_dim, distance_metres)
     system = System.of(scenario, input_dim, label_dim, distance_metres)
     asked_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
     design = system.design(policy.largest_received_watts(scenario, asked_watts))
@@ -178,7 +185,7 @@ def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[floa
     """Return epsilon at ``delta`` of one description of the slots, and the loss by it."""
     failure = view.schedule_failure + view.hidden_failure
     if view.rounding is not None:  # of tails, whatever the losses add up to
-        view = view.widened(view.rounding.composed_tilt(delta))
+        view = view.widened(COMPOSED_EPSILON, delta, COMPOSED_SHARE)
         failure += COMPOSED_SHARE * delta
     if view.sampling == "none" and view.steps == 1:
         squared_mu = view.total * _UP

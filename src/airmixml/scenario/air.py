@@ -137,12 +137,22 @@ def air_summary(name: str) -> str:
 SPEED_OF_LIGHT: Final = 299_792_458.0
 # Coherence time times Doppler shift, sqrt(9 / (16 pi)): Rappaport 2002, Wireless Communications, Eq. 5.40.c.
 _COHERENCE: Final = 0.423
+STAYING: Final = {
+    "amplitude_error_db": "amplitude-error",
+    "reciprocity_nmse_db": "reciprocity-error",
+    "frequency_offset_hz": "frequency-offset",
+    "timing_offset_symbols": "timing-offset",
+    "carrier_leakage_db": "carrier-leakage",
+    "speed_metres_per_second": "doppler-direction",
+}
+"""Errors of a device, which stay with a worker for a run unless ``renewed_errors`` names them, and their draws."""
+
 # Keys that say how something is done, and do nothing by themselves.
 _MANNERS: Final = (
     *("preset", "roll_off", "pilot_symbols", "pilot_share", "guard_symbols", "carrier_hz", "coherence_share"),
     *("subcarriers", "cyclic_prefix", "cluster_subcarriers", "profile", "adc_range", "adc_gain", "gain_failure"),
     *("estimation_power_dbm", "fading_renewal", "switching_seconds", "amplifier_smoothness", "amplifier_turn_degrees"),
-    *("attenuator_db", "acquisition_symbols"),
+    *("attenuator_db", "acquisition_symbols", "renewed_errors"),
 )
 
 
@@ -221,6 +231,9 @@ class Air(Table):
     absent: float = SHARE.key(0.0, "probability that a scheduled worker does not send")
     late: float = SHARE.key(0.0, "probability that a worker joins late, at a random time of the slot")
     antennas: int = Whole(1, 10**4).key(1, "antennas of the server, which listens with the best of them")
+    renewed_errors: tuple[str, ...] = Items(Choice(tuple(STAYING))).key(
+        (), "errors of a device that are drawn anew in every slot; all others stay with a worker for the whole run"
+    )
     also: tuple[str, ...] = Items(Named(IMPAIRMENTS)).key((), "impairments of other packages or your own")
     gain_failure: float = Real(0, 0.1).key(
         0.0,
@@ -232,6 +245,12 @@ class Air(Table):
     def is_ideal(self) -> bool:
         """Whether nothing is impaired, whatever the keys that only say how."""
         return all(getattr(self, entry.name) == entry.default for entry in fields(self) if entry.name not in _MANNERS)
+
+    @property
+    def staying(self) -> frozenset[str]:
+        """Keys of the errors that a worker has for the whole run, the same in every slot."""
+        found = {entry.name for entry in fields(self) if getattr(self, entry.name) != entry.default}
+        return frozenset(found & STAYING.keys() - set(self.renewed_errors))
 
     @property
     def doppler_hz(self) -> float:

@@ -269,7 +269,9 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
     workers, radio = base.get("workers", {}), base.get("radio", {})
     if not isinstance(dataset, str) or not dataset.lower().endswith(OWN_FILES) or dataset == workers.get("dataset"):
         return base
-    everybody = {"scheduled": 0} if radio and radio["scheduled"] == workers["count"] else {}
+    # A profile may have set keys of these tables, and no others: what is not there is at its default.
+    all_send = radio.get("scheduled", Radio.scheduled) == workers.get("count", Workers.count)
+    everybody = {"scheduled": 0} if all_send else {}
     own: dict[str, Any] = {"count": 0, "train_samples": 0, "holding": "dealt", "input_lower": [], "input_upper": []}
     own |= {"classes": [], "unknown_labels": "refuse"}
     return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}

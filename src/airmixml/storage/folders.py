@@ -72,8 +72,8 @@ class RunFolder:
             return list(json.loads(read_regular(path))["attempts"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
             raise RunFolderError(
-                f"{path}: counts releases that were begun and cannot be read; count them as spent, move the folder "
-                "away and give the same command again"
+                f"{path}: counts releases that were begun and cannot be read; count them as spent: to send once more, "
+                "which spends again, move the folder away and give the same command again"
             ) from problem
 
     def note_attempt(self, spends: dict[str, Any]) -> None:
@@ -110,6 +110,19 @@ class RunFolder:
             shutil.rmtree(old, ignore_errors=True)
         self._lock.release()
         return self.final
+
+
+def is_protected(work: Path) -> bool:
+    """Return whether a folder that is not finished is that of a protected run."""
+    return _plain(work / _IDENTITY).get("mode") == PROTECTION
+
+
+def unfinished(folder: Path) -> RunFolderError:
+    """Return the error for the folder of a run that did not finish, with what its command does when it is repeated."""
+    again = "run the same command again to finish it"
+    if is_protected(folder):
+        again = "run the same command again to begin it anew, which spends again what it may have sent"
+    return RunFolderError(f"{folder}: an interrupted run; {again}")
 
 
 def write_result(folder: Path, scenario: Scenario, plain: dict[str, Any]) -> None:

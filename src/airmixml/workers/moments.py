@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers, Singles, torch
+from airmixml.arrays import Doubles, Integers, Singles, in_order, rows_of, torch, turned_over
 from airmixml.workers.signal import BLOCK, NUMBERS_AT_ONCE, Part, Places, PoolPayload, Signal, Vectors, rounding_backoff
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
@@ -38,9 +38,7 @@ class Tile(NamedTuple):
     left: torch.Tensor  #: left number of each pair of a number and a piece; pairs
     piece: torch.Tensor  #: piece of each pair; pairs
     columns: slice  #: right numbers
-    row: torch.Tensor  #: pair that each symbol is made with; symbols of the tile
-    column: torch.Tensor  #: its right number, counted from the first; symbols of the tile
-    symbols: torch.Tensor  #: where it stands among all symbols; symbols of the tile
+    place: torch.Tensor  #: where each symbol stands among products of pairs and right numbers; symbols of the tile
 
 
 @dataclass(kw_only=True, eq=False)
@@ -133,62 +131,83 @@ class Products(PoolPayload):
         backoff = rounding_backoff(self.workers_in_slot(index, places) * most, at_once * most)
         pieces, lengths = self._in_pieces(weights, places)
         in_singles = places is not None and self.precision is np.float32 and not self.protects
-        pieces = backoff * pieces.to(torch.float32 if in_singles else torch.float64)
+        precision = torch.float32 if in_singles else torch.float64
         total = torch.zeros((count, len(pieces), self.signal.symbols), dtype=torch.float64, device=self.device)
         numbers = max(most * index.shape[1] * (features + len(lengths) - 1), features**2)
         slots_at_once = max(1, NUMBERS_AT_ONCE // numbers)
         for slots in (slice(first, first + slots_at_once) for first in range(0, len(pieces), slots_at_once)):
             for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
                 chosen = index[slots, some].cpu().numpy()
-                shares = torch.from_numpy(self.row_weights[chosen]).to(pieces)
-                weighted = (pieces[slots, some, None] * shares[..., None]).flatten(1, 2)
-                rows = self.held[chosen].reshape(len(chosen), -1)
+                shares = torch.from_numpy(self.row_weights[chosen]).to(self.device, precision)
+                rows, of_pieces = self.held[chosen].reshape(len(chosen), -1), pieces[slots, some].to(precision)
+                if places is None:
+                    total[:, slots] += self.added_up(rows, (backoff * of_pieces * shares).flatten(1))
+                    continue
                 their_factors = None if factors is None else factors[slots, some]
-                total[:, slots] += self.added_up(rows, weighted, None if places is None else lengths, their_factors)
+                shares = (backoff * shares).flatten(1)
+                total[:, slots] += self.added_in_pieces(rows, shares, of_pieces, lengths, their_factors)
         return total
 
-    def added_up(
-        self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None, factors: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Return weighted sums over rows of the pool, slots x rows, for each factor; factors x slots x symbols.
+    def added_up(self, rows: Integers, weights: torch.Tensor) -> torch.Tensor:
+        """Return weighted sums over rows of the pool, both slots x rows; 1 x slots x symbols.
 
-        Weights are slots x rows x pieces, in the precision that products are to have, factors slots x rows x any.
-        Without ``lengths`` of pieces there is one, and no weight is negative.
+        Weights have the precision that products are to have, and none is negative.
         """
         left, right = (torch.from_numpy(each).to(weights) for each in self.factors(rows))
-        count = 1 if factors is None else factors.shape[2]
-        total = torch.empty((count, len(rows), self.signal.symbols), dtype=torch.float64, device=self.device)
-        for tile in self.tiles(tuple(lengths or [self.signal.symbols])):
-            # Of two axes: of three torch takes ten times as long.
-            weighted = left.flatten(0, 1).index_select(1, tile.left)
-            weighted *= weights.flatten(0, 1).index_select(1, tile.piece)
-            columns = right[..., tile.columns, None]
-            if factors is not None:  # on the side that has few numbers
-                columns = columns * factors[:, :, None].to(columns)
-            products = weighted.view(*rows.shape, -1).mT @ columns.flatten(2)
-            products = products.view(len(rows), len(tile.left), -1, count)
-            found = products[:, tile.row, tile.column]  # slots x symbols x factors
-            total[..., tile.symbols] = found.permute(2, 0, 1).double()
-        return total * torch.from_numpy(self.grid.weight).to(self.device)
+        products = (left * weights[..., None]).mT @ right
+        grid = self.grid
+        return (products[:, grid.left, grid.right] * torch.from_numpy(grid.weight).to(products))[None]
 
-    def tiles(self, lengths: tuple[int, ...]) -> list[Tile]:
-        """Return how the symbols of a slot with pieces of these lengths are made of products; kept."""
+    def added_in_pieces(
+        self,
+        rows: Integers,
+        shares: torch.Tensor,
+        pieces: torch.Tensor,
+        lengths: list[int],
+        factors: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Return sums over rows of the pool, weighted in each piece, for each factor; factors x slots x symbols.
+
+        Shares are slots x rows, pieces of these lengths slots x workers, who hold as many rows each, x pieces, both in
+        the precision that products are to have; factors slots x workers x any. Rows lie side by side in memory.
+        """
+        left, right = (torch.from_numpy(each).to(pieces) for each in self.factors(rows))
+        left, of_pieces = turned_over(left * shares[..., None]), pieces.mT.contiguous()[..., None]
+        most, (tiles, places) = rows.shape[1] // pieces.shape[1], self.tiles(tuple(lengths))
+
+        def of_tile(tile: Tile) -> torch.Tensor:
+            weighted = torch.unflatten(rows_of(left, tile.left), 2, (-1, most)).mul_(rows_of(of_pieces, tile.piece))
+            columns = right[:, :, None, tile.columns]
+            if factors is not None:  # on the side that has few numbers
+                columns = columns * factors[..., None].to(columns)
+            products = weighted.flatten(2) @ columns.flatten(2)
+            products = products.view(len(rows), len(tile.left), *columns.shape[2:])
+            return products.movedim(2, 0).flatten(2)[:, :, tile.place]
+
+        threads = torch.get_num_threads() if pieces.device.type == "cpu" else 1
+        found = list(in_order(of_tile, tiles, threads))
+        return torch.cat(found, dim=2)[:, :, places].double() * torch.from_numpy(self.grid.weight).to(self.device)
+
+    def tiles(self, lengths: tuple[int, ...]) -> tuple[list[Tile], torch.Tensor]:
+        """Return how symbols of a slot with pieces of these lengths are made, and where all tiles have each; kept."""
         if lengths not in self._tiles:
             left, right = (torch.from_numpy(each).to(self.device) for each in self.grid[:2])
             piece = torch.repeat_interleave(torch.tensor(lengths)).to(self.device)
             lefts, rights = int(left.max()) + 1, int(right.max()) + 1
             width = _TILE if len(lengths) > self.signal.features else rights
-            tiles = []
+            tiles, symbols = [], []
             for first in range(0, rights, width):
                 (here,) = torch.nonzero((right >= first) & (right < first + width), as_tuple=True)
                 pairs, row = torch.unique(piece[here] * lefts + left[here], return_inverse=True)
-                columns = slice(first, first + width)
-                tiles.append(Tile(pairs % lefts, pairs // lefts, columns, row, right[here] - first, here))
-            self._tiles[lengths] = tiles
+                columns = slice(first, min(first + width, rights))
+                place = row * (columns.stop - first) + right[here] - first
+                tiles.append(Tile(pairs % lefts, pairs // lefts, columns, place))
+                symbols.append(here)
+            self._tiles[lengths] = tiles, torch.cat(symbols).argsort()
         return self._tiles[lengths]
 
     @cached_property
-    def _tiles(self) -> dict[tuple[int, ...], list[Tile]]:
+    def _tiles(self) -> dict[tuple[int, ...], tuple[list[Tile], torch.Tensor]]:
         return {}
 
 
@@ -298,14 +317,10 @@ class Moments(Products):
         add_up = self.stream if self.protects and self.rows is not None else super().weighted_sum
         return add_up(index, weights, places)
 
-    def added_up(
-        self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None, factors: torch.Tensor | None
-    ) -> torch.Tensor:
-        if lengths is not None:
-            return super().added_up(rows, weights, lengths, factors)
+    def added_up(self, rows: Integers, weights: torch.Tensor) -> torch.Tensor:
         chosen = torch.from_numpy(rows).to(self.device)
         inputs, labels = (each[chosen] for each in self._pool)
-        products, with_labels = add_up_products(inputs, labels, weights[:, :, 0])
+        products, with_labels = add_up_products(inputs, labels, weights)
         return torch.cat([pack_symmetric(products), self.signal.label_weight * with_labels.flatten(1)], dim=1)[None]
 
 

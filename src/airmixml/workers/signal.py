@@ -46,6 +46,8 @@ Vectors = NDArray[np.floating]
 NUMBERS_AT_ONCE: Final = 1 << 25
 """Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
 
+STREAMED_AT_ONCE: Final = 1 << 16  #: The same of several short slots whose vectors are formed one by one
+
 BLOCK: Final = 4096  #: So many workers are added up at once, so that no number passes through many more additions
 
 _UNIT_ROUNDOFF: Final = 2.0**-53
@@ -224,24 +226,34 @@ class Payload:
     def stream(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Form every worker's vector and add them up, in float64; arguments and result as of ``weighted_sum``.
 
-        Slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
+        In parts that follow from the signal alone: then blocks of any size round alike. Several short slots at once on
+        an air that is not ideal; slot by slot where rounding draws as it goes.
         """
         workers_at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // self.signal.symbols))
         backoff = rounding_backoff(self.workers_in_slot(index, places), workers_at_once)
         weights, lengths = self._in_pieces(weights, places)
         weights = backoff * weights.double()
         total = torch.zeros((len(weights), self.signal.symbols), dtype=torch.float64, device=self.device)
-        for slot in range(len(weights)):
-            for first in range(0, index.shape[1], workers_at_once):
-                some = slice(first, first + workers_at_once)
-                sent = self.sent(index[slot, some], slot, some)
-                pieces = zip(torch.split(sent, lengths, dim=1), weights[slot, some].unbind(dim=1), strict=True)
-                total[slot] += torch.cat([weight @ piece for piece, weight in pieces])
+        several = places is not None and self.in_any_order
+        slots_at_once = max(1, STREAMED_AT_ONCE // (index.shape[1] * self.signal.symbols)) if several else 1
+        on_symbols = torch.tensor(lengths, device=weights.device)
+        for slots in (slice(first, first + slots_at_once) for first in range(0, len(weights), slots_at_once)):
+            for some in (slice(first, first + workers_at_once) for first in range(0, index.shape[1], workers_at_once)):
+                sent, here = self.sent(index[slots, some], slots, some), weights[slots, some]
+                if slots_at_once > 1:
+                    total[slots] += (sent * here.repeat_interleave(on_symbols, dim=2)).sum(dim=1)
+                    continue
+                pieces = zip(torch.split(sent[0], lengths, dim=1), here[0].unbind(dim=1), strict=True)
+                total[slots] += torch.cat([weight @ piece for piece, weight in pieces])
         return total
 
-    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        """Return the vectors of some workers of a slot, both counted from the first added up; workers x symbols."""
-        return torch.from_numpy(self.vectors(index.cpu().numpy())).to(self.device).double()
+    def sent(self, index: torch.Tensor, slots: slice, some: slice) -> torch.Tensor:
+        """Return the vectors of some workers of slots, both counted from the first added up; slots x workers x symbols.
+
+        ``index`` has their samples, slots x workers.
+        """
+        vectors = torch.from_numpy(self.vectors(index.flatten().cpu().numpy())).to(self.device).double()
+        return vectors.view(*index.shape, -1)
 
     def workers_in_slot(self, index: torch.Tensor, places: Places | None) -> int:
         """Return how many workers send in a slot of which these, slots x workers, are added up."""
