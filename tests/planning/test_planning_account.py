@@ -289,6 +289,15 @@ def test_the_median_worker_before_and_after_the_draw() -> None:
     assert drawn.median_epsilon == drawn.to_dict()["ledger"]["median_epsilon"]
 
 
+def test_a_median_worker_of_integers_that_never_sends_has_lost_nothing() -> None:
+    """100 of 1,200 in each of three slots: eleven in twelve do not send in one, three in four in none."""
+    scenario = Scenario.preset("trustless-digits").with_overrides(
+        'privacy.arithmetic="integers"', "radio.scheduled=100", "radio.slots=3"
+    )
+    account = account_scenario(scenario, 64, 10, accountants=["gdp"])
+    assert (account.median_slots, account.median_epsilon) == (0, 0.0)
+
+
 def test_where_nothing_is_drawn_there_is_one_epsilon() -> None:
     assert account_scenario(Scenario.preset("private-iris"), 4, 3, accountants=("gdp",)).draw_in_words == ""
 
