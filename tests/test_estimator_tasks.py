@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,38 +10,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_multilabel_classification
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_score
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from airmixml import AirMixClassifier, AirMixRegressor
 from airmixml.messages import AirMixError
 
 BOUNDS = ([0, 0, 15, 50, 90, 40, 20, 1, 3, 50], [100, 3, 45, 140, 310, 250, 100, 10, 7, 130])
 LOUD = AirMixRegressor(epsilon=None, input_bounds=(-4, 4), target_bounds=(-4, 4), mode="simulation")
-LOUD_CLASSES = AirMixClassifier(epsilon=None, input_bounds=(-4, 4), mode="simulation")
-
-
-def name_of(check: Callable[..., None]) -> str:
-    return str(getattr(check, "func", check).__name__)
-
-
-def checks_of(estimator: object, word: str = "") -> list[object]:
-    """scikit-learn's own checks, of data that are standardised: bounds of four deviations."""
-    return [
-        pytest.param(check, id=name_of(check))
-        for _, check in estimator_checks_generator(estimator)
-        if word in name_of(check)
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::airmixml.messages.BoundsWarning")
-@pytest.mark.parametrize("check", checks_of(LOUD))
-def test_scikit_learn_contract_of_the_regressor(check: Callable[[AirMixRegressor], None]) -> None:
-    check(clone(LOUD))
-
-
-@pytest.mark.parametrize("check", checks_of(LOUD_CLASSES, "multilabel"))
-def test_scikit_learn_contract_of_several_labels(check: Callable[[AirMixClassifier], None]) -> None:
-    check(clone(LOUD_CLASSES))
 
 
 @pytest.fixture(scope="module")

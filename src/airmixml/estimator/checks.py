@@ -139,6 +139,9 @@ def _fault_of(X: Any, y: Any) -> str:
             f"X has the shape {shown(table.shape)} and y {shown(labels.shape)}: must be samples x features, and "
             "a class or targets for each sample"
         )
+    if not table.size:
+        of_what = "sample(s)" if not len(table) else "feature(s)"
+        return f"X has 0 {of_what} (shape={shown(table.shape)}) while a minimum of 1 is required; give some"
     names = [str(name) for name in getattr(X, "columns", range(1, table.shape[1] + 1))]
     for name, column in zip(names, table.T, strict=True):
         try:

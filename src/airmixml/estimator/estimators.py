@@ -89,7 +89,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             return self._fit_labels(X, y, worker)
-        inputs, classes = validated(self, X, y if self.classes is None else as_given(y), protected=self._protected)
+        given = y if self.classes is None or y is None else as_given(y)
+        inputs, classes = validated(self, X, given, protected=self._protected)
         declared = self._declared(np.asarray(y).dtype.kind)
         if declared is None:
             check_classification_targets(classes)
