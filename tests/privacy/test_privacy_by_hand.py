@@ -48,6 +48,7 @@ def test_squared_moves(removal: float, moves: list[float]) -> None:
     ]
     assert found == moves
     assert Sensitivity.paper(4, 3) == Sensitivity(removal=7.0, replacement=7.0)
+    assert (sensitivity.numbers, sensitivity.in_rounds) == (0, 0)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
