@@ -45,7 +45,7 @@ def least_of_coins(degree: int, chosen: int, seats: int, failure: Fraction) -> i
 @pytest.mark.parametrize("seats", [6, 9, 14, 31])
 def test_chosen_neighbours_are_a_sample_of_all_other_seats(seats: int, failure: float) -> None:
     for degree in range(2, min(seats - 1, 9), 2):
-        for chosen in range(seats):
+        for chosen in range(seats + 1):
             exact = least_of_coins(degree, chosen, seats, Fraction(failure))
             assert most_among(degree, chosen, seats, failure) == exact
     assert most_among(seats - 1, 3, seats, failure) == 3

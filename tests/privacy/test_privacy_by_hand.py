@@ -48,6 +48,7 @@ def test_squared_moves(removal: float, moves: list[float]) -> None:
     ]
     assert found == moves
     assert Sensitivity.paper(4, 3) == Sensitivity(removal=7.0, replacement=7.0)
+    assert (sensitivity.numbers, sensitivity.in_rounds) == (0, 0)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, math.inf, math.nan])
@@ -498,3 +499,12 @@ def test_steps_of_a_group() -> None:
     assert in_steps(Release().mechanism(DESIGN, "replace-one"), 5).population == 100
     two_steps = Release().views(BY_COINS, "replace-one")[2]
     assert (in_steps(two_steps, 5).steps, in_steps(two_steps, 5).population) == (10, 100)
+
+
+def test_a_replaced_sample_keeps_its_phase_and_a_removed_worker_s_seat_does_not() -> None:
+    """As if the schedule were known: 10 for another sample, 4 x 6 where another worker comes with another phase."""
+    heard = DESIGN.stating(facts.Transmitters(weakest_gain=0.01))
+    hidden, known = NEAR.views(heard, "replace-one")
+    assert (hidden.squared_move, known.squared_move) == (24.0, 10.0)
+    hidden, known = NEAR.views(heard, "remove-one")
+    assert (hidden.squared_move, known.squared_move) == (24.0, 24.0)
