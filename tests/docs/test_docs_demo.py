@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,15 @@ def shown() -> str:
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     clone = tmp_path_factory.mktemp("clone")
-    for entry in ("README.md", "LICENSE", "src", ".venv"):
+    for entry in ("README.md", "LICENSE", "src"):
         (clone / entry).symlink_to(ROOT / entry)
-    (clone / "tools").mkdir()
+    for folder in ("tools", ".venv"):
+        (clone / folder).mkdir()
+    (clone / ".venv" / "bin").symlink_to(Path(sys.executable).parent)  # the environment of this test, set up already
+    (clone / ".venv" / ".runs").touch()
     for entry in ("Makefile", "pyproject.toml", "constraints.txt", "tools/install.py"):
         shutil.copy(ROOT / entry, clone / entry)
-        os.utime(clone / entry, (0, 0))  # older than the environment, which is set up already
+        os.utime(clone / entry, (0, 0))  # older than the environment
     environment = {name: value for name, value in os.environ.items() if name not in OUTER_MAKE}
     done = subprocess.run(
         ["make", "demo"],
