@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,15 @@ def test_noise_beside_the_mean_by_hand() -> None:
         of_one = kind.step * math.sqrt(kind.numbers * (kind.variance + kind.rounding_variance))
         assert noise_beside_mean(contract)[kind.sends] == pytest.approx(of_one / math.sqrt(WORKERS) / kind.norm)
     assert told_beforehand(contract).startswith("6 workers: noise is ")
+
+
+def test_large_numbers_are_written_in_digits() -> None:
+    contract = small_contract()
+    noisy = replace(contract, kinds=tuple(replace(each, norm=1e-6 * each.norm) for each in contract.kinds))
+    far = replace(a_sum(noisy, np.full(noisy.kinds[0].numbers, 1e9)), variance=1e8)
+    for line in (told_beforehand(noisy), outside(noisy, far)):
+        assert re.search(r"\d{1,3}(,000)+", line), line
+        assert "e+" not in line
 
 
 def test_rehearsals_meet_what_the_noise_leaves(tmp_path: Path) -> None:

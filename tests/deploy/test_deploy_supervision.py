@@ -120,6 +120,26 @@ def test_a_worker_that_refuses_again_and_again_stays_away_with_its_reason(
     assert kept.parts["worker-2"].child is not None
 
 
+@pytest.mark.parametrize("must_be", [False, True])
+def test_what_cannot_be_started_again_is_told_with_its_reason(
+    kept: Supervisor, clock: Clock, add: Callable[..., Part], must_be: bool
+) -> None:
+    part = add("broker", has_end=False, must_be=must_be)
+
+    def refuse() -> subprocess.Popen[bytes]:
+        raise DeployError("port 8883 is taken")
+
+    part.start = refuse
+    assert part.child is not None
+    part.child.kill()
+    if must_be:
+        with pytest.raises(DeployError, match="broker: port 8883 is taken"):
+            looked(kept, clock, "never")
+    else:
+        found = looked(kept, clock, "stays away")
+        assert found == ["broker: killed by SIGKILL", "broker: stays away: port 8883 is taken"]
+
+
 def test_what_was_sound_for_a_while_may_be_killed_for_ever(
     kept: Supervisor, clock: Clock, add: Callable[..., Part]
 ) -> None:

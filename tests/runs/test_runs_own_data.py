@@ -202,6 +202,18 @@ def test_an_error_after_the_release_says_that_a_repetition_spends_and_leaves_the
         run(own, out="simulated", finish=full)
 
 
+def test_memory_that_ends_after_a_release_is_told_with_what_it_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: object, **_how: object) -> None:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    own = own_scenario("arrays", "ideal")
+    monkeypatch.setattr("airmixml.runs.experiment.write_result", full)
+    with pytest.raises(RunFolderError, match=r"^not enough memory \(.* sends once more and spends epsilon again"):
+        run(own, private=True, out="run")
+    with pytest.raises(RuntimeError, match="CUDA"):
+        run(own, out="simulated")
+
+
 def test_a_run_is_no_success_before_its_files_were_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     own = own_scenario("arrays", "ideal")
     real = airmixml.runs.experiment.write_result  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ import numpy as np
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.rounds import Sum
+from airmixml.messages import number_text
 
 _FALSE_ALARM: Final = 1e-6  # probability for one round in which everybody is honest and as loud as allowed
 
@@ -27,7 +28,7 @@ def noise_beside_mean(contract: Contract) -> dict[str, float]:
 def told_beforehand(contract: Contract) -> str:
     """Return in a line what sums of so many workers can hold, before anything is sent."""
     beside = noise_beside_mean(contract).items()
-    shares = [f"{share:.2g} times as long as the longest mean of {what}" for what, share in beside]
+    shares = [f"{number_text(share, 2)} times as long as the longest mean of {what}" for what, share in beside]
     return (
         f"{len(contract.members)} workers: noise is {' and '.join(shares)}; more workers or a larger privacy.epsilon "
         "make it shorter"
@@ -49,9 +50,10 @@ def outside(contract: Contract, found: Sum) -> str:
     if length <= longest and largest <= most:
         return ""
     what, had, may = ("is long", length, longest) if length > longest else ("has a number of", largest, most)
+    had_text, may_text = number_text(had, 3), number_text(may, 3)
     return (
-        f"round {found.number}: the mean of {kind.sends} {what} {had:.3g}, and of workers that keep to the contract at "
-        f"most {may:.3g}: some worker sent what it must not, nobody can say which, and the model may be ruined"
+        f"round {found.number}: the mean of {kind.sends} {what} {had_text}, and of workers that keep to the contract "
+        f"at most {may_text}: some worker sent what it must not, nobody can say which, and the model may be ruined"
     )
 
 

@@ -69,9 +69,7 @@ class Supervisor:
         for name, part in self.parts.items():
             if part.child is None:
                 if part.starts <= _MOST_STARTS and self._clock() - part.begun >= _AGAIN_SECONDS:
-                    with suppress(DeployError):  # it ended as it began, which the next look sees
-                        self._start(part)
-                    yield name, RESTARTED
+                    yield from ((name, what) for what in self._again(name, part))
                 continue
             code = part.child.poll()
             if code is None:
@@ -92,6 +90,16 @@ class Supervisor:
     def _start(self, part: Part) -> None:
         part.starts, part.begun, part.stopped = part.starts + 1, self._clock(), None
         part.child = part.child or part.start()
+
+    def _again(self, name: str, part: Part) -> Iterator[str]:
+        try:
+            self._start(part)
+            yield RESTARTED
+        except DeployError as problem:
+            if part.starts > _MOST_STARTS:
+                if part.must_be:
+                    raise DeployError(f"{name}: {problem}") from problem
+                yield f"{AWAY}: {problem}"
 
     def _ended(self, name: str, part: Part, code: int) -> str:
         refuses = 0 < code != INTERRUPTED

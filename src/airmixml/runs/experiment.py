@@ -21,7 +21,14 @@ from airmixml.arrays import find_device
 from airmixml.data import DataSet, known_dataset, warn_of_clipping
 from airmixml.edge import Learned, learn
 from airmixml.files import ResultStore, corrupt_file, from_plain, write_arrays, write_text, writing_to
-from airmixml.messages import AirMixError, LeftoverWarning, ScenarioError, hides_values
+from airmixml.messages import (
+    AirMixError,
+    LeftoverWarning,
+    RunFolderError,
+    ScenarioError,
+    hides_values,
+    is_out_of_memory,
+)
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
@@ -363,12 +370,13 @@ def saying_what_was_sent(whole: RunFolder, place: Path | str) -> Iterator[None]:
     try:
         with writing_to(place):
             yield
-    except AirMixError as problem:
-        if len(whole.attempts) <= before:
+    except (AirMixError, MemoryError, RuntimeError) as problem:
+        told = RunFolderError("not enough memory") if is_out_of_memory(problem) else problem
+        if not isinstance(told, AirMixError) or len(whole.attempts) <= before:
             raise
         spent = "this release has begun and counts as spent: the same command sends once more and spends epsilon again"
         model = f"; until then its model can be read from {whole.work}" if (whole.work / SCENARIO).exists() else ""
-        raise problem.saying(f"{spent}{model}") from problem
+        raise told.saying(f"{spent}{model}") from problem
 
 
 def warn_of_killed(whole: RunFolder) -> None:

@@ -79,7 +79,8 @@ def _told(then: str) -> Iterator[None]:
 def _without_rows(scenario: Scenario, dataset: DataSet) -> DataSet:
     """Return the data as the learner gets them, one row of zeros: an estimated mean may change how long they are."""
     inputs = np.zeros((1, dataset.input_dim), dtype=np.float32)
-    shape = replace(dataset, train_inputs=inputs, train_labels=dataset.train_labels[:1], holders=None)
+    labels = np.zeros_like(dataset.train_labels[:1])
+    shape = replace(dataset, train_inputs=inputs, train_labels=labels, holders=None)
     if not scenario.workers.centre_on_air:
         return shape
     encoded, _ = encode_centred(scenario.workers, inputs, Streams(scenario.seed))
