@@ -229,6 +229,11 @@ def test_a_hidden_schedule_has_credit_where_it_is_proven() -> None:
     assert hidden.squared_move == 2.0
     faded = ("radio.fading=rayleigh", "air.truncation_db=-10", "air.estimation_nmse_db=-10")
     assert not told(*faded).says(facts.GainsTell)
+    # How a worker moves belongs to it where there is one path; a channel that fades is drawn anew for each seat.
+    moving = told(*faded, "air.speed_metres_per_second=1")
+    assert not moving.says(facts.GainsTell)
+    assert not moving.says(facts.OthersInSeats)
+    assert told("air.speed_metres_per_second=1").fact(facts.OthersInSeats).turned
     everybody = ("workers.count=100", "radio.scheduled=100")
     # Bounds on errors that stay must hold for every worker in every seat: these may fail for those who sat in none.
     for errors in (["air.reciprocity_nmse_db=-20"], [*faded, "air.amplitude_error_db=1"]):

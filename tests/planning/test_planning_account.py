@@ -16,6 +16,7 @@ from airmixml.planning import known_inputs
 from airmixml.planning.account import Account, account_numbers, account_scenario
 from airmixml.planning.account_page import account_page, epsilon_curves
 from airmixml.planning.known_inputs import data_dimensions
+from airmixml.planning.multipliers import multipliers_in_words
 from airmixml.privacy import gaussian_epsilon, participation_bound
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.tally import rehearse
@@ -344,3 +345,9 @@ def test_data_are_counted_in_the_folder_that_the_caller_names(tmp_path: Path, mo
     scenario = Scenario.preset("paper-iris").with_overrides(*changes, *bounds)
     assert data_dimensions(scenario, None, None, data_dir=tmp_path) == (2, 2)
     assert asked == [{"data_dir": tmp_path}]
+
+
+def test_noise_multipliers_are_written_in_digits() -> None:
+    found = [{"kind": "slot", "noise_multiplier": 12345.6}, {"kind": "round", "noise_multiplier": 0.5624}]
+    assert multipliers_in_words(found, limited=False) == "12,350 in every slot, 0.5624 in every round"
+    assert multipliers_in_words(found, limited=True) == "0.5624 in the strongest slot"

@@ -58,6 +58,7 @@ class Server:
         self.left_out: set[int] = set()  # for the rest of the run
         self._turned_away: set[int] = set()  # since their keys were revoked; a line in the log is enough
         self.refusals = 0  # messages that were not accepted
+        self.warnings: list[str] = []  # of sums that workers who keep to the contract do not have
         self._left = list(contract.schedule)  # kinds of the rounds to come
         self.sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
         self._now: Attempt | None = None
@@ -182,6 +183,7 @@ class Server:
         """Keep the sum of a round, and begin the next."""
         self.sums.append(found)
         if problem := outside(self.contract, found):
+            self.warnings.append(problem)
             self.note(f"WARNING: {problem}")
         self._left.pop(0)
         self._over(now)

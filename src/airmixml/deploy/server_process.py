@@ -14,7 +14,6 @@ from typing import Any, Final
 from airmixml.data import DataSet
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, SIGNING_KEYS, Endpoint, load_contract, read_keys
-from airmixml.deploy.expectations import warnings_of
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.rounds import Sum
@@ -230,7 +229,7 @@ class Status:
             "alive": sum(each["alive"] for each in groups),
             "dropped": len(away),
             "refusals": server.refusals,
-            "warnings": len(warnings_of(contract, server.sums)),
+            "warnings": len(server.warnings),
             "fewest": contract.fewest,
             "spent": max(each["spent"] for each in groups),
             "epsilon": contract.epsilon,

@@ -331,7 +331,12 @@ def follows_worker(scenario: Scenario) -> bool:
     return any(each.follows_worker for each in impairments_of(scenario))
 
 
+def staying_errors(scenario: Scenario) -> frozenset[str]:
+    """Return keys of the errors that do stay with a worker: where channels fade, how it moves does not."""
+    found = scenario.air.staying
+    return found - {"speed_metres_per_second"} if fades(scenario) else found
+
+
 def phases_stay(scenario: Scenario) -> bool:
     """Return whether some phase or clock stays with a worker, by which a receiver knows it again."""
-    turned = scenario.air.staying - {"amplitude_error_db"}
-    return bool(turned - {"speed_metres_per_second"} if fades(scenario) else turned)
+    return bool(staying_errors(scenario) - {"amplitude_error_db"})

@@ -49,7 +49,7 @@ def smears(air: Air) -> bool:
 
 
 def draw_offsets(draws: SeatDraws) -> torch.Tensor:
-    """Draw tau in units of the largest, uniform between -1 and 1, new in every slot; slots x scheduled."""
+    """Draw tau in units of the largest, uniform between -1 and 1; slots x scheduled."""
     return 2.0 * draws.uniforms("timing-offset")[:, :, 0] - 1.0
 
 

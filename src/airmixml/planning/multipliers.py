@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from operator import mul
 from typing import Any, Final
 
+from airmixml.messages import number_text
 from airmixml.privacy import Design, Question, facts
 from airmixml.privacy.adversaries import Everyone
 
@@ -39,4 +40,4 @@ def multipliers_in_words(found: Iterable[Mapping[str, Any]], *, limited: bool) -
     if limited:
         least = min(each["noise_multiplier"] for each in found)
         found = [{"kind": "strongest slot", "noise_multiplier": least}]
-    return ", ".join(f"{each['noise_multiplier']:.4g} in {_EACH[each['kind']]}" for each in found)
+    return ", ".join(f"{number_text(each['noise_multiplier'])} in {_EACH[each['kind']]}" for each in found)

@@ -31,7 +31,7 @@ from airmixml.impairments.gain_bound import (
     never_exceeded,
 )
 from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.gains import OwnWords, SeatDraws, SeatGains, follows_worker, phases_stay
+from airmixml.impairments.gains import OwnWords, SeatDraws, SeatGains, follows_worker, phases_stay, staying_errors
 from airmixml.impairments.hardware import expansion, removal_factor
 from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
 from airmixml.messages import PrivacyError
@@ -119,7 +119,7 @@ class _ImpairedAir(IdealAir):
         if scenario.radio.schedule_kind.by_coin:
             return False
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
-        if scenario.air.staying and not scenario.all_send and not never_exceeded(scenario):
+        if staying_errors(scenario) and not scenario.all_send and not never_exceeded(scenario):
             return True
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
@@ -131,7 +131,7 @@ class _ImpairedAir(IdealAir):
         in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
         hidden = not (tells or scenario.all_send or scenario.radio.schedule_kind.by_coin)
-        if scenario.air.staying and hidden:
+        if staying_errors(scenario) and hidden:
             yield OthersInSeats(loudest=system.gain_bound, turned=phases_stay(scenario))
         elif _sends_softly(scenario.air):
             yield OthersInSeats()
