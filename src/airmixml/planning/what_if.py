@@ -65,12 +65,11 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
             changed, why = _integers_left(integers, design, scenario, colluders, informed=informed)
         else:
             assert masking is not None
+            left, why = noise_left(masking, scenario, colluders)
             if informed:  # a worker's own noise is left
                 count = max(seats - colluders - math.ceil(scenario.privacy.most_absent * seats), 1)
-                sums = {"in_sum_watts": 2.0 * count * masking.own_watts, "alone_watts": 2.0 * masking.own_watts}
-                left, why = sums, ""
-            else:
-                left, why = noise_left(masking, scenario, colluders)
+                left = {"in_sum_watts": 2.0 * count * masking.own_watts, "alone_watts": 2.0 * masking.own_watts}
+                why = ""
             changed = design.stating(replace(planned, **left))
         epsilons = _epsilons(scenario, changed, delta)
         return WhatIf(name=name, epsilons=epsilons, note=note or why, colluders=None if informed else colluders)
