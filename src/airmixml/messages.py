@@ -229,6 +229,12 @@ def if_uninformed(adversaries: Iterable[str]) -> str:
     return f"against {', '.join(dict.fromkeys(adversaries))}: {UNINFORMED}"
 
 
+def withstands(colluders: int, workers: int) -> str:
+    """Return how many of so many workers may collude before one is exposed, for statements that rest on masks."""
+    who = f"{colluders:,} of {workers:,} workers ({number_text(100.0 * colluders / workers, 2)} %)"
+    return f"withstands {who} who collude and do not know the graph of masks"
+
+
 def simulated(seed: int) -> str:
     """Return what to say beside an epsilon whose noise and schedule follow from a seed."""
     undone = f"noise and schedule follow from seed {seed}, so anyone can remove them"

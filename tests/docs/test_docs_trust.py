@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from airmixml import Scenario
 from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.radio.masking import informed_with, most_withstood
 from integers_by_hand import calibrated, code_for
 from residues_on_air import (
     analog_gain_error,
@@ -34,6 +36,31 @@ def test_accuracies(bits: int) -> None:
     found = accuracies("integers_full")
     said = f"{bits} bits" if bits else "Gaussian noise"
     assert f"{said} {found[1.0, bits]} and {found[10.0, bits]}" in " ".join(TEXT.split())
+
+
+WITHSTOOD = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in TEXT.splitlines()
+    if line.startswith("| `trustless")
+]
+WITHSTOOD = [row for row in WITHSTOOD if len(row) == 4 and " of " in row[1]]
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=[pytest.mark.long] if "60,000" in row[1] else [], id=row[0]) for row in WITHSTOOD]
+)
+def test_colluders_that_presets_withstand(row: list[str]) -> None:
+    """What the code finds; ``tests/masks/test_masks_colluders.py`` has it from exact tails."""
+    scenario = Scenario.preset(row[0].strip("`"))
+    seats, most, informed = scenario.radio.scheduled, most_withstood(scenario), informed_with(scenario)
+    assert most is not None
+    assert most >= 0.01 * seats
+    assert row[1] == f"{most:,} of {seats:,} ({100 * most / seats:.2g} %)"
+    assert row[3] == (str(informed[0]) if informed else "-")
+
+
+def test_all_presets_with_masks_say_what_they_withstand() -> None:
+    assert len(WITHSTOOD) == 6
 
 
 def test_the_analog_sum_of_residues() -> None:

@@ -153,14 +153,20 @@ def test_degrees_leave_a_gap(seats: int, colluders: int, absent: int) -> None:
 @pytest.mark.parametrize(("seats", "degree"), [(12, 11), (31, 8), (200, 40)])
 @pytest.mark.parametrize("colluders", [0, 1, 5])
 def test_what_can_be_recovered(seats: int, degree: int, colluders: int) -> None:
-    """Enough sign: above (n + C) / 2; enough shares are left: above (k + c) / 2, where chance spares them."""
+    """Enough sign: above (n + C) / 2; enough shares are left: above (k + c) / 2, where chance spares them.
+
+    The quorum lies half-way between that and all who must be present.
+    """
     threshold = (degree + most_among(degree, colluders, seats)) // 2 + 1
+    graph = draw_graph(seats, degree, 0)
     for absent in range(seats):
         signs = seats - absent >= (seats + colluders) // 2 + 1
         shares = degree - most_among(degree, absent, seats, 1e-3) >= threshold
         assert is_recoverable(seats, degree, colluders, absent) == (signs and shares)
-    graph = draw_graph(seats, degree, 0)
-    assert quorum_and_threshold(graph, colluders) == ((seats + colluders) // 2 + 1, threshold)
+        least = (seats + colluders) // 2 + 1
+        quorum = (least + seats - absent) // 2 if signs else least
+        assert quorum_and_threshold(graph, colluders, absent) == (quorum, threshold)
+        assert not signs or least <= quorum <= seats - absent
     assert majority(seats, colluders) == (seats + colluders) // 2 + 1
 
 
@@ -186,7 +192,15 @@ def test_rules_are_a_little_worse_than_the_planned_graph() -> None:
     left = who_is_left(graph, 2, 5)
     rules = choose_rules(graph, colluders=2, absent=5, mask_deviation=3.0, self_deviation=7.0, bits=0)
     assert rules.most_repeats == math.floor(1.5 * graph.most_repeated) + 8
-    assert rules.second_eigenvalue == pytest.approx(graph.second_eigenvalue + 0.25 * left.gap)
+    room = graph.second_eigenvalue * 3.0 / 200 ** (2 / 3)
+    assert rules.second_eigenvalue == pytest.approx(graph.second_eigenvalue + room)
+    assert room < 0.25 * left.gap
+    few = draw_graph(60, 32, 1)  # where the quarter of the gap is less
+    assert choose_rules(
+        few, colluders=0, absent=1, mask_deviation=3.0, self_deviation=7.0
+    ).second_eigenvalue == pytest.approx(
+        few.second_eigenvalue + min(0.25 * who_is_left(few, 0, 1).gap, few.second_eigenvalue * 3.0 / 60 ** (2 / 3))
+    )
     repeats = left.repeats + (rules.most_repeats - graph.most_repeated) / left.neighbours
     stronger = (1.0 + repeats / (0.75 * left.gap)) / (1.0 + left.repeats / left.gap)
     assert rules.mask_deviation == pytest.approx(3.0 * math.sqrt(stronger))

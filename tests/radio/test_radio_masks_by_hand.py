@@ -26,6 +26,7 @@ from airmixml.radio.masking import (
     mask_share_of,
     masking_of,
     most_recoverable_share,
+    most_withstood,
     rules_of,
     times_the_noise,
     with_masks_settled,
@@ -151,9 +152,12 @@ def test_who_is_left_when_more_collude() -> None:
     absent = THIRTY.with_overrides("privacy.most_absent=0.2", "privacy.colluders=4")
     honest, note = honest_with(absent, 4)
     assert (honest.count, honest.neighbours, note) == (20, 19, "")
-    honest, note = honest_with(absent, 8)
-    assert (honest.count, honest.neighbours) == (16, 0)
-    assert "two lists" in note
+    assert honest_with(absent, 11)[1] == ""  # of a quorum of 21 of 30, 12 must have signed both lists
+    honest, note = honest_with(absent, 12)
+    assert (honest.count, honest.neighbours) == (12, 0)
+    assert "both secrets" in note
+    assert (most_withstood(absent), most_withstood(THIRTY)) == (11, 28)
+    assert most_withstood(THIRTY.with_overrides("privacy.noise=workers")) is None
     alone = honest_with(THIRTY.with_overrides("privacy.noise=workers"), 7)
     assert (alone[0].count, alone[0].neighbours, alone[1]) == (23, 0, "")
 
@@ -196,7 +200,7 @@ def test_rules_are_of_those_who_share_masks() -> None:
     masking = choose_masking(absent)
     rules = rules_of(absent, masking)
     assert rules is not None
-    assert (rules.quorum, rules.threshold, rules.most_absent) == (18, 17, 6)
+    assert (rules.quorum, rules.threshold, rules.most_absent) == (21, 17, 6)
     assert rules.mask_deviation == pytest.approx(math.sqrt(masking.pair_watts))
     assert rules.self_deviation == pytest.approx(math.sqrt(masking.self_watts))
     assert rules_of(THIRTY, choose_masking(THIRTY)) is None

@@ -46,6 +46,8 @@ MOST_ROUNDS: Final = 4
 one: all of them together may fail with the probability that statements name."""
 _KRYLOV_VECTORS: Final = 40
 _RITZ_MARGIN: Final = 1.05  # so few find a little less than the eigenvalue
+_OTHER_GRAPHS: Final = 0.03  # by how much of it, at most, another graph's second eigenvalue is larger
+_OTHER_SMALL_GRAPHS: Final = 3.0  # the same, times seats^(-2/3), in which it fluctuates (Tracy and Widom)
 _LEAST_SEATS_OF_LANCZOS: Final = 64
 
 
@@ -129,6 +131,14 @@ class MaskGraph:
         # Eigenvalues of a random graph lie close together: each further digit costs much.
         how: dict[str, Any] = {"which": "LA", "ncv": _KRYLOV_VECTORS, "tol": 0.03, "return_eigenvectors": False}
         return float(eigsh(operator, k=1, v0=start, **how)[0]) * _RITZ_MARGIN
+
+    @property
+    def eigenvalue_room(self) -> float:
+        """How much larger the second eigenvalue of another such graph may be: chance all but never exceeds that."""
+        if self.complete:
+            return 0.0
+        share = max(_OTHER_GRAPHS, _OTHER_SMALL_GRAPHS / float(np.cbrt(self.seats)) ** 2)
+        return share * self.second_eigenvalue
 
     @cached_property
     def checked_eigenvalue(self) -> float:
@@ -231,7 +241,7 @@ class Honest:
         return min(alone, alone / self.count + self.inverse_per_pair / pair_variance)
 
 
-def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest:
+def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0, failure: float = NEIGHBOURS_FAILURE) -> Honest:
     """Return who is left of the seats when so many collude, and so many are at most called absent.
 
     In a complete graph it does not matter who. Otherwise colluders are chosen without knowing the graph. A seat's two
@@ -239,12 +249,12 @@ def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest
     independent coins (Vatutin and Mikhailov 1982), whose upper tail is at most that of k equal coins (Hoeffding 1956,
     Thm. 4); a union bound takes all seats, and all ``MOST_ROUNDS`` graphs that a party may have drawn. Workers answer
     no list that calls more of anybody's neighbours absent than ``most_absent_neighbours``: so it does not matter who is
-    called absent, or whether the server lies.
+    called absent, or whether the server lies. ``failure`` is for one graph.
     """
     count = graph.seats - colluders - absent
     if graph.complete:
         return Honest(count=count, neighbours=max(count - 1, 0), gap=float(count), repeats=1.0, failure=0.0)
-    colluding = most_among(graph.degree, colluders, graph.seats)
+    colluding = most_among(graph.degree, colluders, graph.seats, failure)
     lost = min(colluding + most_among(graph.degree, absent, graph.seats), graph.degree)
     neighbours = graph.degree - lost
     return Honest(
@@ -252,7 +262,7 @@ def who_is_left(graph: MaskGraph, colluders: int = 0, absent: int = 0) -> Honest
         neighbours=neighbours,
         gap=neighbours - graph.second_eigenvalue,
         repeats=1.0 + graph.most_repeated / max(neighbours, 1),
-        failure=MOST_ROUNDS * NEIGHBOURS_FAILURE if 0 < colluding < graph.degree else 0.0,
+        failure=MOST_ROUNDS * failure if 0 < colluding < graph.degree else 0.0,
     )
 
 

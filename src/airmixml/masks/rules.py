@@ -5,6 +5,9 @@ colluders and at most a with workers that are called absent. docs/trust.md#recov
 (n + C) / 2 and a ``threshold`` above (k + c) / 2; those who are present can sign, and rebuild, with A <= n - quorum and
 a <= k - threshold.
 
+More signatures cost nothing but workers that fall silent between their last symbol and the list. So the quorum lies
+half-way between the least and n - A: 2 quorum - n workers, not two, must then sign twice before there can be two lists.
+
 The graph is drawn when the rules stand. So they say what any graph must keep to, a little worse than the planned one,
 and masks are so much stronger that they hide as much on the worst of those.
 """
@@ -18,6 +21,7 @@ from typing import Final
 
 from airmixml.masks.graph import (
     DEGREE_STEP,
+    NEIGHBOURS_FAILURE,
     MaskGraph,
     most_absent_neighbours,
     most_among,
@@ -69,7 +73,7 @@ def choose_rules(
             f"absent = {absent:,} of {graph.seats:,} workers: leaves too few to sign a list or to rebuild a secret; "
             f"must be at most {most:,}"
         )
-    quorum, threshold = quorum_and_threshold(graph, colluders)
+    quorum, threshold = quorum_and_threshold(graph, colluders, absent)
     planned = who_is_left(graph, colluders, absent)
     most_repeats, least_gap = graph.most_repeated, planned.gap
     if not graph.complete:  # of which there is but one
@@ -81,7 +85,7 @@ def choose_rules(
         workers=graph.seats,
         degree=graph.degree,
         most_repeats=most_repeats,
-        second_eigenvalue=graph.second_eigenvalue + planned.gap - least_gap,
+        second_eigenvalue=graph.second_eigenvalue + min(planned.gap - least_gap, graph.eigenvalue_room),
         threshold=threshold,
         quorum=quorum,
         most_absent=absent,
@@ -92,9 +96,22 @@ def choose_rules(
     )
 
 
-def quorum_and_threshold(graph: MaskGraph, colluders: int) -> tuple[int, int]:
-    """Return how many must sign a list, and how many shares rebuild a secret, if so many collude."""
-    return majority(graph.seats, colluders), _threshold(graph.seats, graph.degree, colluders)
+def quorum_and_threshold(graph: MaskGraph, colluders: int, absent: int) -> tuple[int, int]:
+    """Return how many must sign a list, and how many shares rebuild a secret, if so many collude or may be absent."""
+    least, most = majority(graph.seats, colluders), graph.seats - absent
+    return max(least, (least + most) // 2), _threshold(graph.seats, graph.degree, colluders)
+
+
+def keep_one_secret(
+    graph: MaskGraph, quorum: int, threshold: int, colluders: int, failure: float = NEIGHBOURS_FAILURE
+) -> bool:
+    """Return whether one secret of each worker stays unknown to colluders who do not know the graph.
+
+    They cannot have two lists signed; and hold fewer shares than rebuild a secret, except with probability ``failure``.
+    """
+    return colluders < 2 * quorum - graph.seats and (
+        most_among(graph.degree, colluders, graph.seats, failure) < threshold
+    )
 
 
 def fewest_who_know(graph: MaskGraph, quorum: int, threshold: int) -> int:

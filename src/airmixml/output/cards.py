@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from airmixml.messages import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, AirMixError, against, epsilon_text
+from airmixml.messages import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, AirMixError, against, epsilon_text, withstands
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.statements import exceeds
@@ -65,6 +65,8 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
         )
     told = next((each for each in (met, best, *statements) if each is not None and each.if_better), best)
     facts += [("receiver", told.receiver_in_words)] if told.receiver_in_words else []
+    told = next((each for each in (met, best, *statements) if each is not None and each.if_withstood is not None), best)
+    facts += withstood_rows(told.withstands, told.if_withstood, scenario)
     details = [
         ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
         ("because", best.why),
@@ -144,6 +146,14 @@ def card_rows(cards: Iterable[Card]) -> Rows:
         about = [*card.facts, *card.details[:3]] if card.is_target else card.facts
         rows += [(f"  {name}", value) for name, value in about if card.is_target or name in _BRIEFLY]
     return rows
+
+
+def withstood_rows(colluders: int | None, epsilon: float | None, scenario: Scenario) -> Rows:
+    """Return how many colluders a design withstands, and its epsilon then; nothing of one without masks."""
+    if colluders is None:
+        return ()
+    then = "" if epsilon is None else f": epsilon {epsilon_text(epsilon)} then"
+    return (("colluders", withstands(colluders, scenario.radio.scheduled) + then),)
 
 
 def promise_of(epsilon: float) -> tuple[str, str]:

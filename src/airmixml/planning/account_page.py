@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.messages import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
+from airmixml.messages import (
+    against,
+    epsilon_text,
+    if_uninformed,
+    own_slots,
+    plural,
+    slots_text,
+    unstated,
+    withstands,
+)
 from airmixml.output.cards import delta_notices, target_notices
 from airmixml.output.figures import accountant_colour, finish_axis, new_figure, save_figure
 from airmixml.output.page import Facts, Page, Part, Section
@@ -35,7 +44,7 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
     if (row := account.row) is not None:
         dash = " (- no guarantee stated)" if len(row.statements) < len(account.adversaries) else ""
         parts.append(f"{row.name}, {row.held}: the smallest epsilon that holds{row.when}{dash}")
-    parts += _what_if(account)
+    parts += [*_withstands(account), *_what_if(account)]
     refused = {each for each, _ in account.refusals}
     if brief:
         on_graph = [each.adversary for each in account.statements if each.hidden_failure]
@@ -51,6 +60,16 @@ def account_page(account: Account, *, brief: bool = False) -> Page:
         notices=(*missed, *delta_notices(account.delta, account.design.workers)),
         sections=(Section("epsilons", "Epsilon by accountant and adversary", *parts),),
     )
+
+
+def _withstands(account: Account) -> Iterator[Part]:
+    """Yield how many more colluders than assumed the epsilons beside it withstand, and what they are then."""
+    colluders = account.design.fact(facts.WorkersNoise).withstands
+    if colluders is None:
+        return
+    found = next((each.epsilons for each in account.what_if if each.colluders == colluders), {})
+    then = ", ".join(f"{epsilon_text(epsilon)} {against(name)}" for name, epsilon in reversed(found.items()))
+    yield withstands(colluders, account.design.scheduled) + f": epsilon by gdp then {then}" * bool(then)
 
 
 def _what_if(account: Account) -> Iterator[Part]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.files import write_text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.messages import NONE, against, duration, epsilon_text, joules, outputs_text, plural
-from airmixml.output.cards import claimed_card, delta_notices
+from airmixml.output.cards import claimed_card, delta_notices, withstood_rows
 from airmixml.output.figures import ORANGE, finish_axis, new_figure, save_figure
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
@@ -159,6 +159,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield "air", _frame(plain["frame"], scenario)
     if plain.get("receiver"):
         yield "receiver", plain["receiver"]
+    yield from withstood_rows(plain.get("withstands"), plain.get("if_withstood"), scenario)
     if "row_copies" in plain:
         yield _of_a_row(plain, scenario)
     if workers.several_rows:

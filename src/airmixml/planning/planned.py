@@ -81,6 +81,8 @@ class Plan:
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
     receiver: str = ""  # what the target assumes of the adversary's receiver, in words
     if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
+    withstands: int | None = None  # colluders who do not know the graph of masks and expose no worker, at most
+    if_withstood: float | None = None  # epsilon if so many collude
     wanted_accuracy: float = math.nan  # where it was asked what an accuracy takes
     needed: tuple[Needed, ...] | None = None  # the answers
 

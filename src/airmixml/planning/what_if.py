@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from airmixml.arrays import db_to_ratio
-from airmixml.messages import AirMixError
+from airmixml.messages import AirMixError, number_text
 from airmixml.privacy import Design, PrivacyStatement, Question, facts
-from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
+from airmixml.radio.masking import informed_with, masking_of, noise_left
 from airmixml.radio.system import adversary_named
 from airmixml.radio.workers_noise import IntegerSums, fact_of
 from airmixml.scenario import Scenario
 
 _COLLUDING: Final = (0.0, 0.01, 0.1, 0.3)
 _QUIETER_DB: Final = (10.0, 30.0)
+_MOST: Final = " (the most)"
 _ADVERSARIES: Final = ("server", "everyone")
 
 
@@ -31,12 +32,14 @@ class WhatIf:
     name: str  # what is otherwise
     epsilons: dict[str, float]  # by adversary; infinite where nothing hides a worker
     note: str = ""  # what to know about it
+    colluders: int | None = None  # who do not know the graph, where that is what is otherwise
     accountants: dict[str, str] = field(default_factory=dict)  # by adversary, where it is not the exact one
 
     def to_dict(self) -> dict[str, Any]:
         finite = {name: value if math.isfinite(value) else None for name, value in self.epsilons.items()}
-        told = {"note": self.note, "accountants": self.accountants}
-        return {"name": self.name, "epsilons": finite, **{name: value for name, value in told.items() if value}}
+        told = {"note": self.note or None, "accountants": self.accountants or None, "colluders": self.colluders}
+        told = {name: value for name, value in told.items() if value is not None}
+        return {"name": self.name, "epsilons": finite, **told}
 
 
 def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ...]:
@@ -62,14 +65,22 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
             changed, why = _integers_left(integers, design, scenario, colluders, informed=informed)
         else:
             assert masking is not None
-            left, why = _noise_left(masking, scenario, colluders, informed=informed)
+            left, why = noise_left(masking, scenario, colluders)
+            if informed:  # a worker's own noise is left
+                count = max(seats - colluders - math.ceil(scenario.privacy.most_absent * seats), 1)
+                left = {"in_sum_watts": 2.0 * count * masking.own_watts, "alone_watts": 2.0 * masking.own_watts}
+                why = ""
             changed = design.stating(replace(planned, **left))
-        return WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note or why)
+        epsilons = _epsilons(scenario, changed, delta)
+        return WhatIf(name=name, epsilons=epsilons, note=note or why, colluders=None if informed else colluders)
 
     every, assumed = [], min(scenario.privacy.colluders, seats - 1)
-    for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
-        as_assumed = " (as assumed)" if colluders == assumed else ""
-        every.append(found(f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}", colluders))
+    most = assumed if planned.withstands is None else planned.withstands
+    said = {most: _MOST, assumed: " (as assumed)"}
+    shares = (math.ceil(share * seats) for share in _COLLUDING)
+    for colluders in sorted({assumed, most, *shares}):
+        share = number_text(100.0 * colluders / seats, 2)
+        every.append(found(f"{colluders:,} colluders, {share}%{said.get(colluders, '')}", colluders))
     if informed := informed_with(scenario):
         colluders, note = informed
         every.append(found(f"{colluders:,} colluders who know the graph", colluders, informed=True, note=note))
@@ -78,18 +89,6 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         name = f"a receiver with {quieter_db:.0f} dB less noise"
         every.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta)))
     return tuple(every)
-
-
-def _noise_left(masking: Masking, scenario: Scenario, colluders: int, *, informed: bool) -> tuple[dict[str, Any], str]:
-    """Return the noise and masks that so many colluders leave, or some who know the graph, and what to know of it."""
-    seats, absent = scenario.radio.scheduled, scenario.privacy.most_absent
-    count, hidden_watts, note = max(seats - colluders - math.ceil(absent * seats), 1), masking.own_watts, ""
-    if not informed:
-        honest, note = honest_with(scenario, colluders)
-        count, hidden_watts = honest.count, 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
-        if masking.self_watts:  # all that is left to a worker that is called absent though it sent
-            hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
-    return {"in_sum_watts": 2.0 * count * masking.own_watts, "alone_watts": 2.0 * hidden_watts}, note
 
 
 def _integers_left(

@@ -8,6 +8,7 @@ whichever of them, is a factor f of every squared shift: sqrt(f) of mu.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -151,6 +152,13 @@ class Question:
                 epsilon = math.inf
             found[name] = epsilon if epsilon < math.inf else None
         return found
+
+    def if_withstood(self, design: Design) -> float | None:
+        """Return the epsilon if as many collude as the design withstands; None if nothing is certified."""
+        left = design.fact(WorkersNoise).if_withstood
+        with suppress(PrivacyError):
+            return None if left is None else self.epsilon(design.stating(left))[0]
+        return None
 
     def check_target(self, design: Design, epsilon: float) -> None:
         """Raise a PrivacyError if the accountant could not certify the target at any power."""

@@ -89,6 +89,9 @@ class WorkersNoise(Fact):
     by: str = ""  # what it is, in words
     failure: float = 0.0  # probability with which it is less
     rounding: Rounding | None = None  # of integers: what the noise leaves out, of each slot
+    #: Colluders, chosen without knowing who shares masks with whom, who expose no worker, at most; None: no masks.
+    withstands: int | None = None
+    if_withstood: "WorkersNoise | None" = None  # the same if so many do collude
 
     def reveals_schedule(self, colluders: int) -> str:
         if self.rounding is not None:

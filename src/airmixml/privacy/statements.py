@@ -23,7 +23,7 @@ from airmixml.notebook import html_facts
 from airmixml.privacy.adversaries import DRAWN, Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certified_epsilon
-from airmixml.privacy.facts import ImperfectAir
+from airmixml.privacy.facts import ImperfectAir, WorkersNoise
 from airmixml.privacy.gaussian import GaussianSlots, gaussian_epsilon, gaussian_epsilons, gaussian_mu, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 
@@ -69,6 +69,10 @@ class PrivacyStatement:
     #: collude.
     hidden_failure: float = 0.0
     colluders: int = 0  #: workers that help the adversary
+    #: Colluders, chosen without knowing the graph of masks, who expose no worker, at most; None without masks.
+    withstands: int | None = None
+    #: Of the target's statement and exact ones: epsilon if so many collude, whose noise and masks hide nobody.
+    if_withstood: float | None = None
     knows: str = ""  #: what the adversary knows, in words
     why: str = ""  #: why this epsilon follows, in words
     target_epsilon: float | None = None  #: the epsilon that was asked for, if the power was set to meet one
@@ -190,7 +194,9 @@ def state_privacy(
     asked = Question(adversary=adversary, accountant=accountant, adjacency=adjacency, delta=delta)
     stated = _statement(asked, design, *asked.epsilon(design))
     better = better or target_epsilon is not None or accountant == "gdp"
-    return replace(stated, target_epsilon=target_epsilon, if_better=asked.if_better(design) if better else {})
+    if better:
+        stated = replace(stated, if_better=asked.if_better(design), if_withstood=asked.if_withstood(design))
+    return replace(stated, target_epsilon=target_epsilon)
 
 
 def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adversary) -> PrivacyStatement:
@@ -230,6 +236,7 @@ def _statement(asked: Question, design: Design, epsilon: float, mechanism: Gauss
         noise_watts_per_symbol=adversary.noise_watts(design),
         gain_bound=design.fact(ImperfectAir).gain_bound,
         colluders=adversary.colluders,
+        withstands=design.fact(WorkersNoise).withstands,
         antennas=adversary.antennas(design) if adversary.hears(design) else 0,
         knows=adversary.knows,
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
@@ -266,6 +273,9 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     epsilon = math.inf if epsilon is None else epsilon
     before = composed([each.before_the_draw for each in statements])
     changes: dict[str, Any] = {"if_better": better, "before_the_draw": before, **failures}
+    if first.withstands is not None:
+        changes["withstands"] = min(each.withstands or 0 for each in statements)
+        changes["if_withstood"] = composed([each.if_withstood for each in statements])
     return replace(first, epsilon=epsilon, delta=delta, why=why, **changes)
 
 

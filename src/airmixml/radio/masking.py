@@ -8,12 +8,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db, torch
 from airmixml.impairments.fading import silent_share, weakest_gain
 from airmixml.masks import rules
-from airmixml.masks.graph import MOST_ROUNDS, Honest, MaskGraph, connected_degree, draw_graph, who_is_left
+from airmixml.masks.graph import (
+    MOST_ROUNDS,
+    NEIGHBOURS_FAILURE,
+    Honest,
+    MaskGraph,
+    connected_degree,
+    draw_graph,
+    who_is_left,
+)
 from airmixml.messages import PrivacyError, ScenarioError
 from airmixml.privacy.design import binomial_quantile
 from airmixml.radio.air import air_of
@@ -28,6 +36,8 @@ _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _MORE_ABSENT: Final = 1e-6  # probability with which more are absent in some slot than ``enough_absent`` allows for
 _STEPS: Final = 100
+COLLUDING_SHARE: Final = 0.01
+"""Of delta: the probability with which more colluders than assumed, as many as a design withstands, expose a worker."""
 _CONVERTER_RANGE: Final = 6.0  # deviations of what it adds to which a worker's converter reaches
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
@@ -98,18 +108,49 @@ def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
     """Return who is left in the graph and by the rules as planned if so many workers collude, and what to know then.
 
-    Masks count for nothing where the graph is cut, or where colluders can have two lists signed, and so both secrets.
+    Masks count for nothing where the graph may be cut, or where colluders can have two lists signed or hold the shares
+    of both secrets. If more collude than planned, that holds on any graph that the rules admit, for all slots together
+    with a probability of ``COLLUDING_SHARE`` of delta at most.
     """
     graph, privacy, seats = any_masking(scenario).graph, scenario.privacy, scenario.radio.scheduled
     absent, planned = math.ceil(privacy.most_absent * seats), min(privacy.colluders, seats - 1)
     alone = Honest(count=max(seats - colluders - absent, 1))
     if graph is None:
         return alone, ""
-    needed, agreed = (rules.quorum_and_threshold(graph, each) for each in (colluders, planned))
-    if absent and needed > agreed:  # both only grow
-        return alone, "they can get two lists of absent workers signed: own noise alone counts"
-    honest = alone if colluders + absent > seats - 2 else who_is_left(graph, colluders, absent)
-    return honest, "the graph of masks may be cut: own noise alone counts" if honest.is_cut else ""
+    failure, room = NEIGHBOURS_FAILURE, 0.0
+    if colluders > planned:
+        failure = min(failure, COLLUDING_SHARE * privacy.delta / (MOST_ROUNDS * scenario.slots_on_air))
+        room = graph.eigenvalue_room
+    if absent:
+        agreed = rules.quorum_and_threshold(graph, planned, absent)
+        if not rules.keep_one_secret(graph, *agreed, colluders, failure):
+            return alone, "they can get both secrets of a worker: own noise alone counts"
+    honest = alone if colluders + absent > seats - 2 else who_is_left(graph, colluders, absent, failure)
+    cut = honest.is_cut or honest.gap <= room
+    return (alone, "the graph of masks may be cut: own noise alone counts") if cut else (honest, "")
+
+
+def noise_left(masking: Masking, scenario: Scenario, colluders: int) -> tuple[dict[str, Any], str]:
+    """Return the noise, as of ``facts.WorkersNoise``, that so many colluders leave, and what to know of it."""
+    honest, note = honest_with(scenario, colluders)
+    hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
+    if masking.self_watts:  # all that is left to a worker that is called absent though it sent
+        hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
+    return {"in_sum_watts": 2.0 * honest.count * masking.own_watts, "alone_watts": 2.0 * hidden_watts}, note
+
+
+@lru_cache(maxsize=16)
+def most_withstood(scenario: Scenario) -> int | None:
+    """Return how many colluders who do not know the graph leave every worker its masks, at most; None: no masks.
+
+    Their own noise hides nobody, which ``honest_with`` counts.
+    """
+    masking = any_masking(scenario)
+    if masking.graph is None:
+        return None
+    seats = masking.graph.seats
+    most = rules.most_recoverable(seats, lambda colluders: not honest_with(scenario, colluders)[1])
+    return max(most, min(scenario.privacy.colluders, seats - 1))
 
 
 def informed_with(scenario: Scenario) -> tuple[int, str] | None:
@@ -119,8 +160,13 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
         return None
     if not privacy.most_absent:
         return graph.fewest_sharing(graph.degree), "all neighbours of one worker: only its own noise hides it"
-    fewest = rules.fewest_who_know(graph, *rules.quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
-    return fewest, "they get enough shares of both secrets of one worker: only its own noise hides it"
+    seats = graph.seats
+    agreed = rules.quorum_and_threshold(
+        graph, min(privacy.colluders, seats - 1), math.ceil(privacy.most_absent * seats)
+    )
+    return rules.fewest_who_know(
+        graph, *agreed
+    ), "they get enough shares of both secrets of one worker: only its own noise hides it"
 
 
 def any_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
@@ -139,7 +185,8 @@ def any_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
         seed = int.from_bytes(streams.generator("masks", chapter).bytes(_SEED_BYTES), "little")
         graph = draw_graph(seats, degree, seed)
         honest = who_is_left(graph, colluders, absent)
-        if not honest.is_cut:
+        alike = graph.second_eigenvalue <= masking.graph.second_eigenvalue + masking.graph.eigenvalue_room
+        if alike and not honest.is_cut:
             return replace(masking, graph=graph, honest=honest)
     raise PrivacyError(
         f"privacy.mask_degree = {degree}: of {MOST_ROUNDS} graphs that the run drew each may be cut; must be higher, "

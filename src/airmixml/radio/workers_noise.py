@@ -27,7 +27,15 @@ from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.facts import Rounding
 from airmixml.privacy.gaussian import bracket_root
 from airmixml.radio.air import Noise, Reception, air_of, signal_power
-from airmixml.radio.masking import Masking, any_masking, check_recovered, choose_masking, honest_with
+from airmixml.radio.masking import (
+    Masking,
+    any_masking,
+    check_recovered,
+    choose_masking,
+    honest_with,
+    most_withstood,
+    noise_left,
+)
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
 
@@ -267,12 +275,16 @@ class OwnNoise(Noise):
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
         masking = self.masking(scenario)
         assert masking is not None
-        yield facts.WorkersNoise(
+        stated = facts.WorkersNoise(
             in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
             alone_watts=2.0 * masking.hidden_watts,
             by=masking.in_words,
             failure=min(1.0, scenario.slots_on_air * masking.honest.failure),  # colluders sit elsewhere in each
         )
+        if (most := most_withstood(scenario)) is not None:
+            left, _ = noise_left(masking, scenario, most)
+            stated = replace(stated, withstands=most, if_withstood=replace(stated, **left))
+        yield stated
 
 
 class MaskedNoise(OwnNoise):
@@ -340,7 +352,12 @@ class _NoiseOnIntegers(OwnNoise):
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
         if sums := self.all_sums(scenario, sensitivity):
-            yield fact_of(scenario, sums, received_watts or sums[0].received_watts)
+            watts = received_watts or sums[0].received_watts
+            stated = fact_of(scenario, sums, watts)
+            if (most := most_withstood(scenario)) is not None:
+                left = tuple(each.left_with(scenario, most)[0] for each in sums)
+                stated = replace(stated, withstands=most, if_withstood=fact_of(scenario, left, watts))
+            yield stated
         else:  # of vectors that nothing is known of: nobody sends
             yield facts.WorkersNoise(alone_watts=self.stated_watts(scenario))
 
