@@ -15,6 +15,7 @@ from airmixml.messages import ScenarioError
 from airmixml.planning import InputMoments, make_plan
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.learnable import check_learnable, received_strength
+from airmixml.radio.tally import placed_distances
 
 WORKERS = 500
 
@@ -54,10 +55,37 @@ def test_slots_add_up_and_power_counts_in_proportion() -> None:
     assert strength_of(louder) == pytest.approx(10 * strength_of(one))
 
 
-def test_no_test_of_two_signs_beats_the_bound() -> None:
-    """The best guess of the sign of a number d deviations from 0 is right with probability Phi(d)."""
-    d = np.linspace(0.0, 3.0, 301)
-    assert np.all(ndtr(d) <= 0.5 + d / 2.0)
+@pytest.mark.parametrize("d", [0.5, 1.07, 3.0])
+def test_no_learner_beats_the_bound(d: float) -> None:
+    """The best rule for the name of one of three classes, whose sums lie as far apart as can be, by simulation."""
+    tried, rng = 200_000, np.random.default_rng(7)
+    means = d / 3.0 * np.eye(3)  # each sqrt(2) d / 3 from the others
+    names = rng.integers(3, size=tried)
+    received = means[names] + rng.standard_normal((tried, 3))
+    gain = (received.argmax(axis=1) == names).mean() - 1.0 / 3.0
+    assert 0.3 * (bound := 2.0 * ndtr(d / 3.0 / math.sqrt(2.0)) - 1.0) < gain < bound
+
+
+def test_a_target_that_lets_a_fifth_be_gained_is_the_least() -> None:
+    """sqrt(2) d / 3 is the distance at which two Gaussians have the total variation distance 1/5."""
+    least = 3.0 * 0.2533471031357997 * math.sqrt(2.0)  # the quantile of 0.6, from tables
+    watts = setting_of("mixing.power=fixed").scenario.mixing.power_scale_watts
+    strength = strength_of(setting_of("mixing.power=fixed"))
+    for factor, refused in ((1.001, False), (0.999, True)):
+        scale = f"mixing.power_scale_watts={watts * factor * least**2 / strength}"
+        setting = setting_of("mixing.power=fixed", scale)
+        if not refused:
+            check_learnable(setting)
+            continue
+        with pytest.raises(ScenarioError, match="at most 20 % more answers"):
+            check_learnable(setting)
+
+
+def test_a_large_design_is_refused_too() -> None:
+    """535,040 numbers at -56 dB each: before, the energy of all of them together let it pass."""
+    scenario = Scenario.preset("private-mnist").with_overrides("radio.max_power_dbm=-120")
+    with pytest.raises(ScenarioError, match="too weak to learn from"):
+        check_learnable(AirSetting.of(scenario, 1025, 10, placed_distances(scenario)))
 
 
 @pytest.mark.parametrize(("changes", "key"), [
@@ -67,12 +95,12 @@ def test_no_test_of_two_signs_beats_the_bound() -> None:
     (("privacy.epsilon=1e-5", "privacy.delta=1e-12"), "privacy.epsilon = 1e-05"),
 ])  # fmt: skip
 def test_hopeless_designs_are_refused_and_what_is_named_suffices(changes: tuple[str, ...], key: str) -> None:
-    with pytest.raises(ScenarioError, match=rf"^{key}: .*nothing can be learned; must be ") as refused:
+    with pytest.raises(ScenarioError, match=rf"^{key}: .*too weak to learn from: .*; must be ") as refused:
         check_learnable(setting_of(*changes))
     said = re.search(r"must be (?:at least|about) ([-+.e0-9]+)", str(refused.value))
     assert said is not None
     needed, name = float(said[1].rstrip(",")), key.partition(" ")[0]
-    check_learnable(setting_of(*changes, f"{name}={2 * needed if needed > 0.0 else needed + 1.0}"))
+    check_learnable(setting_of(*changes, f"{name}={needed}"))
 
 
 def test_the_power_that_is_named_lets_the_target_be_used_in_full() -> None:
@@ -87,9 +115,9 @@ def test_plan_and_run_refuse_before_anything_is_sent(tmp_path) -> None:  # type:
     hopeless = Scenario.preset("private-iris").with_overrides("radio.max_power_dbm=-140")
     found = make_plan(hopeless, 5, 3, InputMoments(mean=0.0, deviation=1.0))
     assert not found.feasible
-    assert "nothing can be learned; must be at least" in found.verdict
+    assert "too weak to learn from: " in found.verdict
     for private in (False, True):
         scenario = hopeless.with_overrides("workers.count=100", "radio.scheduled=100") if private else hopeless
-        with pytest.raises(ScenarioError, match="nothing can be learned"):
+        with pytest.raises(ScenarioError, match="too weak to learn from"):
             run(scenario, out=tmp_path / "run", private=private)
         assert not (tmp_path / "run").exists()
