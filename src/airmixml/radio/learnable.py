@@ -74,7 +74,7 @@ def check_learnable(setting: AirSetting) -> None:
         )
     epsilon = scenario.privacy.epsilon
     needed = float(f"{epsilon * (_LEAST / strength) ** 0.5:.2g}")
-    raise ScenarioError(f"privacy.epsilon = {epsilon:g}: {why}; must be about {needed:g} or more, or have more workers")
+    raise ScenarioError(f"privacy.epsilon = {epsilon:g}: {why}; must be about {needed:g} or more, or use more workers")
 
 
 def _first_draws(setting: AirSetting) -> SlotTensors:
