@@ -57,7 +57,7 @@ def test_the_longest_mean_is_not_far_from_what_chance_gives(make: Callable[[], C
     exact = math.sqrt(variance * ncx2.isf(5e-7, kind.numbers, kind.norm**2 / variance))
     even = np.full(kind.numbers, 1.0 / math.sqrt(kind.numbers))  # no single number is large
     assert outside(contract, a_sum(contract, even * exact * 0.999)) == ""
-    assert "is long" in outside(contract, a_sum(contract, even * exact * 1.2))
+    assert "has a norm of" in outside(contract, a_sum(contract, even * exact * 1.2))
 
 
 def test_one_number_alone_is_enough() -> None:
@@ -103,7 +103,7 @@ def test_a_worker_that_sends_anything_is_noticed_in_the_log_and_the_result(hosti
     assert [line for line in lines if "WARNING" in line] == [f"WARNING: {line}" for line in told]
     assert len(told) == hostile
     if hostile:
-        assert told[0].startswith("round 0: the mean of moments is long ")
+        assert told[0].startswith("round 0: the mean of moments has a norm of ")
         assert np.abs(found.mean).max() > kind.norm
 
 

@@ -18,6 +18,7 @@ from airmixml.impairments.gain_laws import SumBound
 from airmixml.impairments.gains import OwnWords, SeatDraws, draw_gains
 from airmixml.impairments.renewal import renew
 from airmixml.privacy import Question, Sensitivity, Server, facts
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.system import planned_design
 from airmixml.radio.tally import rehearse
 from airmixml.randomness.slot_words import slot_words
@@ -178,3 +179,16 @@ def test_rehearsed_rounds_come_close_to_their_target(air: str, workers: int, see
         found.append(rehearse(scenario, 33, 10).privacy.epsilon)
     assert max(found) <= 1.0
     assert np.mean(found) >= (0.75 if air == "campus" else 0.65)
+
+
+def test_what_stays_is_drawn_once_for_all_blocks_of_slots() -> None:
+    """The time of a block must not grow with workers that are silent in it."""
+    shape = ("workers.count=300", "radio.scheduled=30", "radio.slots=20", "air.amplitude_error_db=3")
+    setting = AirSetting.of(
+        Scenario.preset("private-mnist-release").with_overrides(*shape), 16, 10, np.linspace(20.0, 300.0, 300)
+    )
+    first, second = (draw_slots(setting, slots).gains for slots in (range(10), range(10, 20)))
+    assert first is not None
+    assert second is not None
+    assert first.draws.own is not None
+    assert first.draws.own is second.draws.own

@@ -253,28 +253,28 @@ def renew_command(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make new certificates, before the old ones end: the same authority, keys, contract and ledgers.
+    """Make new certificates before the old ones expire: the same authority, keys, contract and ledgers.
 
     Copy tls.crt and ca.crt of an endpoint to its machine (and tls.key, where its folder had been moved away). Old and
-    new certificates understand each other until the old ones end. Start the broker again to use its own.
+    new certificates understand each other until the old ones expire. Start the broker again to use its own.
     """
     from airmixml.deploy.renewal import renew
 
     ends = {name: f"{end:%Y-%m-%d}" for name, end in renew(folder, names or ()).items()}
-    show(as_json, {"folder": str(folder), "ends": ends}, *(f"{name}: ends on {day}" for name, day in ends.items()))
+    show(as_json, {"folder": str(folder), "ends": ends}, *(f"{name}: expires on {day}" for name, day in ends.items()))
 
 
 @app.command("revoke")
 def revoke_command(
     folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
     names: Annotated[
-        list[str], Option("--id", metavar="NAME", help="Worker, gateway, server or air whose keys count no more.")
+        list[str], Option("--id", metavar="NAME", help="Worker, gateway, server or air whose keys are revoked.")
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Revoke keys: servers and workers that have the new contract refuse who holds them. Budgets and ledgers go on.
+    """Revoke keys: servers and workers that have the new contract refuse their holders. Budgets and ledgers go on.
 
-    The contract that is written here must be copied to every endpoint on another machine, and they be started again.
+    Copy the contract that is written here to the endpoints on other machines, and start all endpoints again.
     """
     from airmixml.deploy.renewal import revoke
 

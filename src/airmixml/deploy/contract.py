@@ -121,9 +121,9 @@ class Contract:
         return frozenset(number for number, each in enumerate(self.members) if each.verifying_key in self.revoked)
 
     def check_key(self, key: str, name: str) -> None:
-        """Refuse who has a key that was revoked."""
+        """Refuse an endpoint whose key was revoked."""
         if key in self.revoked:
-            raise ProtocolError(f"{name}: its key was revoked by the owner of the run, so that it takes no part in it")
+            raise ProtocolError(f"{name}: its key was revoked by the owner of the run, so it cannot take part")
 
     @property
     def on_air(self) -> bool:

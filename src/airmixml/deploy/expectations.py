@@ -49,11 +49,11 @@ def outside(contract: Contract, found: Sum) -> str:
     most = kind.norm - deviation * NormalDist().inv_cdf(_FALSE_ALARM / (4.0 * kind.numbers))
     if length <= longest and largest <= most:
         return ""
-    what, had, may = ("is long", length, longest) if length > longest else ("has a number of", largest, most)
+    what, had, may = ("a norm", length, longest) if length > longest else ("a number", largest, most)
     had_text, may_text = number_text(had, 3), number_text(may, 3)
     return (
-        f"round {found.number}: the mean of {kind.sends} {what} {had_text}, and of workers that keep to the contract "
-        f"at most {may_text}: some worker sent what it must not, nobody can say which, and the model may be ruined"
+        f"round {found.number}: the mean of {kind.sends} has {what} of {had_text}, which is at most {may_text} while "
+        "all workers keep to the contract: at least one does not, it cannot be identified, and the model may be ruined"
     )
 
 

@@ -52,6 +52,11 @@ class AirSetting(System):
         """sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers."""
         return worker_path_gain(self.scenario, self.distance_metres)
 
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What a stage makes once for all slots, by a key of its own."""
+        return {}
+
     @property
     def streams(self) -> Streams:
         """What slots are drawn from; slots of another length must not share a sequence, whatever their numbers."""

@@ -177,8 +177,7 @@ class _ImpairedAir(IdealAir):
             path_gain=unfaded,
             source=slot_words(setting.streams, "air", workers.device),
             in_slot=workers.shape[1],
-            # The same in all slots of a run, rounds or not.
-            own=OwnWords.of(scenario, slot_words(replace(setting.streams, kind=0), "air", workers.device)),
+            own=_own_words(setting, workers.device),
         )
         echoes, renewed, several = echoes_of(scenario), renew(scenario, seats), scenario.air.antennas > 1
         antenna_gain = weakest = None
@@ -294,3 +293,12 @@ def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share
         steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
         possible = torch.minimum(limit_watts * step**-steps, power_watts)
     return possible * (possible * radiated_share >= dbm_to_watts(air.lowest_power_dbm))
+
+
+def _own_words(setting: AirSetting, device: torch.device) -> OwnWords:
+    """Return the words that stay with workers: the same in all slots of a run, rounds or not, so made once."""
+    if (OwnWords, device) not in setting.kept:
+        source = slot_words(replace(setting.streams, kind=0), "air", device)
+        setting.kept[OwnWords, device] = OwnWords.of(setting.scenario, source)
+    own: OwnWords = setting.kept[OwnWords, device]
+    return own

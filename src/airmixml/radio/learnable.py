@@ -75,9 +75,8 @@ def check_learnable(setting: AirSetting) -> None:
         )
     if not policy.keeps_target:
         scale_watts = scenario.mixing.power_scale_watts
-        raise ScenarioError(
-            f"mixing.power_scale_watts = {scale_watts:g}: {why}; must be at least {1.05 * scale_watts * least / strength:.2g}"
-        )
+        needed_watts = 1.05 * scale_watts * least / strength  # rounded up in two digits
+        raise ScenarioError(f"mixing.power_scale_watts = {scale_watts:g}: {why}; must be at least {needed_watts:.2g}")
     epsilon = scenario.privacy.epsilon
     needed = _needed_epsilon(setting, strength, least)
     mend = f"must be about {needed:g} or more, or have" if needed else "have"
