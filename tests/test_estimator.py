@@ -6,10 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.estimator_checks import (
     check_complex_data,
     check_estimator_sparse_array,
@@ -96,7 +97,10 @@ def test_bad_input_is_named_before_classes_or_bounds_are_asked_for(
         estimator.fit(inputs, np.arange(9) % 2)
 
 
-@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()])
+SOME = ColumnTransformer([("scaled", StandardScaler(), [0])], remainder="passthrough")
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler(), RobustScaler(), MaxAbsScaler(), SOME])
 def test_a_scaler_that_was_fitted_on_private_rows_is_warned_of(scaler: object) -> None:
     inputs, targets = load_iris(return_X_y=True)
     model = AirMixClassifier(epsilon=5.0, input_bounds=(-4.0, 4.0), classes=[0, 1, 2])

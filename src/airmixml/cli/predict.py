@@ -70,7 +70,7 @@ def predict_command(
         print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
-        print_error_line(f"{values} of {file.inputs.size:,} outside the declared bounds, clipped to them")
+        print_error_line(f"{values} outside the declared bounds, clipped to them")
     if unknown:
         named = ", ".join(f"{count:,} of {shown(name)}" for name, count in unknown.items())
         values = plural(sum(unknown.values()), "value")

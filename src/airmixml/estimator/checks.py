@@ -64,10 +64,10 @@ _SCALING_TOLERANCE = 1e-6  # float32 rows, whose means were removed
 
 
 def warn_of_scaled(inputs: NDArray[Any]) -> None:
-    """Warn where all columns have what only a scaler that was fitted on these very rows gives them.
+    """Warn of columns that have what only a scaler that was fitted on these very rows gives them.
 
-    That is mean 0 and variance 1, or exactly 0 and 1 as smallest and largest value. Columns that are constant or hold 0
-    and 1 alone say nothing.
+    That is mean 0 and variance 1, median 0 and an interquartile range of 1, or in all columns exactly 0 and 1 as
+    smallest and largest value, or 1 as largest magnitude. Columns that are constant or hold 0 and 1 alone say nothing.
     """
     if len(inputs) < _FEWEST_SCALED:
         return
@@ -76,12 +76,16 @@ def warn_of_scaled(inputs: NDArray[Any]) -> None:
     if not telling.any():
         return
     rows = np.asarray(inputs[:, telling], dtype=np.float64)
-    standard = np.abs(rows.mean(axis=0)) + np.abs(rows.var(axis=0) - 1.0) < _SCALING_TOLERANCE
-    if standard.all() or ((low == 0.0) & (high == 1.0))[telling].all():
+    lower, middle, upper = np.quantile(rows, (0.25, 0.5, 0.75), axis=0)
+    scaled = np.abs(rows.mean(axis=0)) + np.abs(rows.var(axis=0) - 1.0) < _SCALING_TOLERANCE
+    scaled |= np.abs(middle) + np.abs(upper - lower - 1.0) < _SCALING_TOLERANCE
+    if ((rows.min(axis=0) == 0.0).all() and (rows.max(axis=0) == 1.0).all()) or (np.abs(rows).max(axis=0) == 1.0).all():
+        scaled[:] = True
+    if scaled.any():
         warnings.warn(
-            "X: every column looks scaled by a scaler that was fitted on these rows (mean 0 and variance 1, or from 0 "
-            "to 1); no epsilon covers what it measured: give X in its own units and declare input_bounds, or fit the "
-            "scaler on public data",
+            f"X: {scaled.sum():,} of {inputs.shape[1]:,} columns look scaled by a scaler that was fitted on these very "
+            "rows, which no epsilon covers: give X in its own units and declare input_bounds, or fit the scaler on "
+            "public data",
             ScaledRowsWarning,
             stacklevel=2,
         )
