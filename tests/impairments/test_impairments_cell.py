@@ -14,6 +14,7 @@ from airmixml import Scenario, ScenarioError
 from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.fading import deepest_shadow, draw_shadowing, weakest_gain, worker_path_gain
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gains import both
 from airmixml.impairments.hardware import leaked, removal_factor
 from airmixml.planning import InputMoments, make_plan
 from airmixml.radio.air import Noise
@@ -65,7 +66,7 @@ class TestCarriers:
     def test_many_leave_the_root_of_their_number(self) -> None:
         """Of 50 workers with equal shares and independent phases, sum |c_i|^2 is left on average."""
         drawn = drawn_on(aired("mixing.power=max", "mixing.policy=equalmix", "air.carrier_leakage_db=-20"))
-        found = leaked(drawn.gains.scenario.air, drawn.gains.draws, drawn.ratios[:, :, None] + 0j, 0.3)
+        found = leaked(drawn.gains.scenario.air, drawn.gains.draws, both(drawn.ratios[:, :, None] + 0j), 0.3)
         assert found.shape == (64, 1)
         expected = 50 * 0.02**2 * 0.01 * 0.3
         assert float(found.abs().square().mean()) == pytest.approx(expected, rel=5.0 / math.sqrt(64))

@@ -20,7 +20,7 @@ from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts
 from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, weakest_fading
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError, UniformError
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws, Term, mix
 from airmixml.impairments.renewal import Echoes, by_fading, echoes_of, response_amplitudes
 from airmixml.scenario import Scenario
 
@@ -176,6 +176,15 @@ class Doppler(_Additive):
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         if not fades(self.scenario):
             return super().gains(draws)
+        terms = self.terms(draws)
+        assert terms is not None
+        ones = torch.ones_like(draws.path_gain[:, :, None], dtype=torch.float32)
+        return torch.complex(*mix(terms, draws.frame, ones, torch.zeros_like(ones)))
+
+    def terms(self, draws: SeatDraws) -> list[Term] | None:
+        """Return what is kept of h(0), directions in which w moves, and what fills up; None without fading."""
+        if not fades(self.scenario):
+            return None
         frame, path = draws.frame, draws.path_gain[:, :, None]
         last = (frame.block_count - 1) * frame.per_block  # all blocks but the last are laid out alike
         moves = [
@@ -183,24 +192,21 @@ class Doppler(_Additive):
             for times in (frame.seconds[: frame.per_block], frame.seconds[last:])
         ]
         each = max(move.shape[1] for move in moves)
-        normals = draws.complex_normals("doppler", each * frame.block_count)
-        normals = torch.unflatten(normals, 2, (frame.block_count, each))
+        weights = np.zeros((frame.pieces, each))
+        weights[:last, : moves[0].shape[1]] = np.tile(moves[0], (frame.block_count - 1, 1))
+        weights[last:, : moves[1].shape[1]] = moves[1]
         scattered = by_fading(self.scenario, draws, lambda magnitude: path / (magnitude * math.sqrt(1.0 + self.direct)))
-        normals = normals.mul_(scattered.to(normals.dtype)[..., None])
-        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * frame.times)).to(normals)
-        gains = draws.times(torch.ones_like(path, dtype=normals.dtype), kept)
-        for blocks, pieces, move in (
-            (slice(0, -1), slice(0, last), moves[0]),
-            (slice(-1, None), slice(last, None), moves[1]),
-        ):
-            here = torch.unflatten(gains[:, :, pieces], 2, (-1, len(move)))
-            for direction, weights in enumerate(torch.from_numpy(move).to(normals).T):
-                here.addcmul_(normals[:, :, blocks, direction, None], weights)
-        if not self.direct:
-            return gains
-        filled_up = by_fading(self.scenario, draws, lambda magnitude: self._filled_up(magnitude / path)).to(gains.dtype)
-        filled_up = filled_up if filled_up.shape[2] == 1 else draws.by_block(filled_up)
-        return gains.addcmul_(filled_up, 1.0 - kept)
+        normals = draws.normals("doppler", 2 * each * frame.block_count).mul_(math.sqrt(0.5))
+        along, across = (torch.unflatten(half, 2, (frame.block_count, each)) for half in normals.chunk(2, dim=2))
+        kept = j0(2.0 * math.pi * self.doppler_hz * frame.times)
+        terms = [Term(None, draws.over_pieces(kept))]
+        for direction, of_pieces in enumerate(weights.T):
+            number = (along[..., direction] * scattered.float(), across[..., direction] * scattered.float())
+            terms.append(Term(number, draws.over_pieces(of_pieces)))
+        if self.direct:
+            filled_up = by_fading(self.scenario, draws, lambda magnitude: self._filled_up(magnitude / path)).float()
+            terms.append(Term((filled_up, torch.zeros_like(filled_up)), draws.over_pieces(1.0 - kept)))
+        return terms
 
     def _filled_up(self, fading: torch.Tensor) -> torch.Tensor:
         """Return rho of f."""

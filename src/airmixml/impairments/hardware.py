@@ -197,12 +197,14 @@ def removal_factor(air: Air) -> float:
 def leaked(air: Air, draws: SeatDraws, arrives: torch.Tensor, mean_square: torch.Tensor | float) -> torch.Tensor | None:
     """Return the carriers of workers in the sum of every symbol; slots x pieces, complex. None: there are none.
 
-    ``arrives`` is g of each seat and piece, slots x seats x pieces; ``mean_square`` q^2 times the largest mean square
-    that a worker's symbols may have, slots x seats.
+    ``arrives`` is g of each seat and piece, both parts, 2 x slots x seats x pieces; ``mean_square`` q^2 times the
+    largest mean square that a worker's symbols may have, slots x seats.
     """
     if math.isinf(air.carrier_leakage_db) or air.waveform != "single-carrier":
         return None
     turns = 2.0 * math.pi * draws.uniforms("carrier-leakage")
     square = torch.as_tensor(mean_square, dtype=turns.dtype, device=turns.device) * db_to_ratio(air.carrier_leakage_db)
     amplitude = square.expand(turns.shape[:2]).sqrt()[:, :, None]
-    return (torch.polar(amplitude, turns).to(arrives.dtype).mT @ arrives)[:, 0].to(torch.complex128)
+    rows = torch.stack([amplitude * turns.cos(), amplitude * turns.sin()], dim=1)[..., 0].to(arrives.dtype)
+    (along, turned), (back, across) = ((rows @ part).double().unbind(dim=1) for part in arrives)
+    return torch.complex(along - across, turned + back)

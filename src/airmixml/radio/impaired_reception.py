@@ -15,7 +15,7 @@ import torch
 
 from airmixml.arrays import in_order, using_threads
 from airmixml.impairments.frame import expected_drift, frame_of
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.gains import SeatDraws, both
 from airmixml.impairments.hardware import (
     HEADROOM,
     causal_levels,
@@ -68,17 +68,17 @@ class ImpairedArrival(Arrival):
             divisor = self._divisor(sum((self._of_pilots(*each) for each in pilots), start=mean))
         for parts in self.gains.batches:
             together = slice(parts[0].start, parts[-1].stop)
-            arriving = in_order(self.gains.with_pilots, parts, threads)
+            arriving = in_order(self.gains.planes, parts, threads)
             with using_threads(1 if len(parts) > 1 else threads):
                 gains = None
                 for seats, drawn_gains in zip(parts, arriving, strict=True):
-                    turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
-                    mean = mean + self._of_pilots(seats, turns)
+                    turns = drawn_gains.expand(-1, -1, -1, frame.pieces + frame.pilot_count)[..., frame.pieces :]
+                    mean = mean + self._of_pilots(seats, torch.complex(turns[0], turns[1]))
                     if gains is None:  # of both parts, with seats side by side in memory
-                        shape = (2, len(slots), min(drawn_gains.shape[2], frame.pieces), together.stop - together.start)
-                        gains = torch.empty(shape, dtype=drawn_gains.real.dtype, device=index.device).mT
+                        shape = (2, len(slots), min(drawn_gains.shape[3], frame.pieces), together.stop - together.start)
+                        gains = torch.empty(shape, dtype=drawn_gains.dtype, device=index.device).mT
                     here = slice(seats.start - together.start, seats.stop - together.start)
-                    self._turn(seats, drawn_gains[:, :, : frame.pieces], divisor, gains[:, :, here])
+                    self._turn(seats, drawn_gains[..., : frame.pieces], divisor, gains[:, :, here])
             assert gains is not None
             for sent, turn in errors.senders(drawn.power_watts[:, together]):
                 weights = gains if turn == 1 else torch.stack([-gains[1], gains[0]])
@@ -88,20 +88,21 @@ class ImpairedArrival(Arrival):
         # What arrives in phase, and a quarter turn off, without noise; slots x symbols each.
         self.clean, self.across = self._over(self.divisor)
 
-    def _turn(self, seats: slice, gains: torch.Tensor, divisor: torch.Tensor | None, out: torch.Tensor) -> None:
-        """Take some seats into account, given their gains; put those with shares in ``out``: both parts x gains."""
+    def _turn(self, seats: slice, parts: torch.Tensor, divisor: torch.Tensor | None, out: torch.Tensor) -> None:
+        """Take some seats into account, given both parts of their gains; put those with shares in ``out``."""
         ratios, watts = self.drawn.ratios[:, seats], self.drawn.power_watts[:, seats]
         if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
-            gains = self.errors.with_amplifiers(gains, ratios, watts)
+            gains = self.errors.with_amplifiers(torch.complex(parts[0], parts[1]), ratios, watts)
             self._add_residual(seats, gains * (1.0 / divisor)[:, None, :])
+            parts = both(gains)
         mean_square = ratios.square() * self._mean_square(seats)
-        leaks = leaked(self.air, self.gains.draws.some(seats), gains, mean_square)
+        leaks = leaked(self.air, self.gains.draws.some(seats), parts, mean_square)
         if leaks is not None:
             self._carriers = leaks if self._carriers is None else self._carriers + leaks
-        parts = _both(gains)
         shares = self.errors.add(parts, ratios, self.index[:, seats], watts)
         if shares.is_complex():
-            parts, shares = _both(gains * shares[:, :, None].to(gains.dtype)), torch.ones_like(shares.real)
+            gains = torch.complex(parts[0], parts[1])
+            parts, shares = both(gains * shares[:, :, None].to(gains.dtype)), torch.ones_like(shares.real)
         torch.mul(parts, shares[:, :, None].to(parts.dtype), out=out)
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
@@ -221,11 +222,6 @@ class ImpairedArrival(Arrival):
             variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
             snr = signal_power(clean, setting.signal.input_symbols) / variance
         return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=self.divisor)
-
-
-def _both(gains: torch.Tensor) -> torch.Tensor:
-    """Return real and imaginary part of gains, slots x seats x pieces, with seats side by side in memory; 2 x these."""
-    return torch.stack([gains.mT.real, gains.mT.imag]).mT
 
 
 def _deviation(setting: AirSetting, drawn: PowerControl) -> torch.Tensor:
