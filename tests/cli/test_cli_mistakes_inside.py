@@ -91,8 +91,8 @@ def test_other_mistakes(refused_inside: Refused, arguments: tuple[str, ...]) -> 
 
 def test_more_workers_than_fit_into_memory(refused_inside: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine of 8 GB, whatever this one has."""
-    monkeypatch.setattr("airmixml.radio.transmission.physical_memory_bytes", lambda: 8 * 10**9)
-    refused_inside(*IRIS, "--set", "workers.count=1000000000")
+    monkeypatch.setattr("airmixml.workers.population.physical_memory_bytes", lambda: 8 * 10**9)
+    assert "of this machine" in refused_inside(*IRIS, "--set", "workers.count=1000000000")
 
 
 @pytest.mark.parametrize("dataset", ["iris", "digits"])

@@ -32,6 +32,7 @@ from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Population, Signal, deploy, load_dataset, within_declared
 from airmixml.workers.loading import too_many_numbers
 from airmixml.workers.payloads import Broadcast, Dither, Rounded, Table, outermost_level
+from airmixml.workers.population import check_workers_fit
 from airmixml.workers.signal import Payload, payload_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
 _EXAMPLE_SLOTS = 8
-_BYTES_PER_WORKER = 64
 _DROWNING: Final = 1e70  # variance of noise whose values float32 can hardly hold
 
 
@@ -216,12 +216,8 @@ def open_air(
         dataset = load_dataset(
             first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
-    count, physical = first.workers.count, physical_memory_bytes()
-    if count * _BYTES_PER_WORKER > physical:  # rather than be killed half-way
-        raise ScenarioError(
-            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
-            "fewer workers"
-        )
+    count = first.workers.count
+    check_workers_fit(count)
     if population is None:
         population = deploy(first.workers, dataset, streams)
     elif population.count != count:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, physical_memory_bytes
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
 from airmixml.messages import DataError, ScenarioError, plural, shown
@@ -24,6 +24,7 @@ from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_o
 from airmixml.workers.signal import Holdings
 
 NOBODY = -1
+_BYTES_PER_WORKER: Final = 64
 
 
 def gather_rows(holders: Integers, count: int, max_rows: int, rng: Generator) -> Holdings:
@@ -95,8 +96,19 @@ def _seated(seats: Integers, labels: Integers, classes: int, workers: Workers, r
     return found
 
 
+def check_workers_fit(count: int) -> None:
+    """Refuse more workers than fit into memory, rather than be killed half-way."""
+    physical = physical_memory_bytes()
+    if count * _BYTES_PER_WORKER > physical:
+        raise ScenarioError(
+            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
+            "fewer workers"
+        )
+
+
 def place_coordinates(count: int, side_metres: float, rng: np.random.Generator) -> Doubles:
     """Return where each worker stands, in metres from the server to the east and to the north; workers x 2."""
+    check_workers_fit(count)
     return rng.uniform(-side_metres / 2, side_metres / 2, size=(count, 2))
 
 
