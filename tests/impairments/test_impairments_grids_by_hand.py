@@ -220,6 +220,21 @@ def test_gains_of_a_run_are_bounded_by_the_laws_of_their_errors(
     assert largest_power_gain(asked, 40, symbols) == pytest.approx(exact**2 * (1 + 1e-9), rel=1e-13)
 
 
+@pytest.mark.parametrize("antennas", [1, 3])
+@pytest.mark.parametrize("symbols", [0, 1500])
+def test_an_error_without_a_law_has_its_share_of_the_failure(symbols: int, antennas: int) -> None:
+    """No floor under a fade: 1 + sqrt(variance / p), p half of the failure over all seats, antennas and pieces."""
+    asked = MNIST.with_overrides(
+        *("mixing.power=fixed", "mixing.power_scale_watts=1e-12", "radio.fading=rayleigh", "air.gain_failure=1e-3"),
+        *(ESTIMATE, RECIPROCITY, "air.phase_noise_hz=50", f"air.antennas={antennas}"),
+    )
+    pieces = frame_of(asked.air, 1500).with_pilots.pieces if symbols else 1 << 20
+    half = 0.5e-3 / min(antennas, 2)
+    alone = (1.0 + math.sqrt(0.01 * 40 * pieces * antennas / half)) ** 2
+    joint = joint_bound((GaussianError(1.0, 0.01, drawn="slot"),), 0.0, 0.0, 1, 40 / half)
+    assert largest_power_gain(asked, 40, symbols) == pytest.approx(alone * joint**2 * (1 + 1e-9), rel=1e-12)
+
+
 NEW = 'air.renewed_errors=["reciprocity_nmse_db"]'
 
 

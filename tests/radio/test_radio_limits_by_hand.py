@@ -23,6 +23,7 @@ from airmixml.masks.graph import Honest, who_is_left
 from airmixml.masks.rules import fewest_who_know, is_recoverable, majority
 from airmixml.messages import PluginError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, Sensitivity
+from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.masking import (
     Masking,
     check_recoverable,
@@ -169,20 +170,29 @@ def test_two_workers_hide_each_other() -> None:
     assert choose_masking(of(2)).honest == Honest(count=2, neighbours=1, gap=2.0)
 
 
-def test_how_many_a_refusal_allows_to_be_absent() -> None:
+@pytest.mark.parametrize("beyond", ["the list", "the shares"])
+def test_how_many_a_refusal_allows_to_be_absent(beyond: str) -> None:
     """As many whole per cents of the seats as hold those who are absent, or a neighbourhood as absent as the worst."""
     asked = of(400, "privacy.mask_degree=64", "privacy.most_absent=0.1")
     masking, sending = choose_masking(asked), torch.ones(1, 400, dtype=torch.bool)
+    rules = rules_of(asked, masking)
     assert masking.graph is not None
+    assert rules is not None
     neighbours = masking.graph.neighbours
-    gone = set(list(dict.fromkeys(neighbours[7]))[:38])
+    seat = max(neighbours, key=lambda seat: len(set(neighbours[seat])))
+    gone = set(
+        sorted(set(neighbours[seat]), key=neighbours[seat].count)[
+            : 38 if beyond == "the shares" else rules.most_absent_neighbours + 1
+        ]
+    )
     sending[0, list(gone)] = False
     lost = max(
         sum(other in gone for other in others)
         for seat, others in neighbours.items()
         if seat not in gone or any(other not in gone for other in others)
     )
-    assert 38 <= lost < 50
+    assert len(gone) <= lost < 50
+    assert (lost > 64 - rules.threshold) == (beyond == "the shares")
     with pytest.raises(ScenarioError, match=f"must be at least {math.ceil(lost / 64 * 100) / 100:g}, or raise"):
         check_recoverable(asked, masking, sending, range(1))
     twelve = THIRTY.with_overrides("privacy.most_absent=0.2")
@@ -340,6 +350,12 @@ def test_what_integers_do_not_go_with(changes: tuple[str, ...], refusal: str) ->
     assert INTEGERS.with_overrides("privacy.modulus_bits=2").privacy.modulus_bits == 2
 
 
+def test_noise_on_integers_is_in_their_sum_and_not_beside_it() -> None:
+    receiver = dbm_to_watts(INTEGERS.radio.noise_dbm)
+    noise = INTEGERS.privacy.noise_kind.on_integers(INTEGERS.privacy)
+    assert noise.in_sum_watts(INTEGERS) == pytest.approx(receiver, rel=1e-12, abs=0.0)
+
+
 @pytest.mark.parametrize(("symbols", "in_rounds"), [(65, 0), (65, 200), (200, 65)])
 def test_rounding_counts_the_longer_vectors(symbols: int, in_rounds: int) -> None:
     """2 sqrt(200) 2^-32 / 0.1 of the norm sqrt(2), however the two are shared out."""
@@ -422,6 +438,44 @@ def test_a_policy_beyond_the_target_is_told_the_epsilon_that_it_needs(monkeypatc
     assert needed * (1.0 + 4e-6) < advised < needed * (1.0 + 1.6e-5)
 
 
+HIDDEN = ("radio.scheduled=600", "mixing.policy=equalmix", 'privacy.adversary="release"')
+
+
+def test_power_below_which_the_limit_tells_nothing_of_a_hidden_schedule() -> None:
+    """Planned power, else what the farthest may send at the limit, else as if the schedule were known; never more than
+    what a worker at a metre may send."""
+    poisson = ("radio.schedule=poisson", "privacy.accountant=rdp", "workers.features=16", "workers.centre=none")
+    asked = MNIST.with_overrides(*HIDDEN, *poisson, "radio.slots=50")
+    moves = sensitivity_of(asked, 16, 10)
+
+    def found(limit_dbm: float, *changes: str) -> float:
+        return private_received_watts(asked.with_overrides(f"radio.max_power_dbm={limit_dbm}", *changes), moves)
+
+    assert found(30) == found(-20) > found(-30) > found(-40) > found(-50) == found(-80)
+    for limit_dbm in (-30, -40):
+        watts = 10.0 ** (limit_dbm / 10 - 3) * weakest_gain(asked)
+        assert 1.0 - found(limit_dbm) / watts == pytest.approx(1e-12, rel=1e-2)
+    assert found(-80) == pytest.approx(found(30, 'privacy.adversary="server"'), rel=1e-9, abs=0.0)
+    nearest = float(asked.radio.path_loss_kind.gain(asked.radio, np.array([1.0]))[0]) ** 2
+    assert found(-120) == pytest.approx(1e-15 * nearest, rel=1e-9, abs=0.0)
+
+
+def test_rounds_that_are_received_more_strongly_reach_the_limit_first() -> None:
+    """Two rounds with 0.8 of the loss and two slots with 0.2 of it: four times the power."""
+    asked = Scenario.preset("private-mnist-rounds").with_overrides(
+        *HIDDEN,
+        "privacy.accountant=pld",
+        "privacy.adjacency=replace-one",
+        "learner.rounds=2",
+        "radio.slots=2",
+        "learner.rounds_share=0.8",
+        "radio.max_power_dbm=-35",
+    )
+    watts = 10.0 ** (-6.5) * weakest_gain(asked) / 4.0
+    found = private_received_watts(asked, sensitivity_of(asked, 784, 10))
+    assert 1.0 - found / watts == pytest.approx(1e-12, rel=1e-2)
+
+
 # ------------------------------------------------------------------------------------------------------ reports
 
 
@@ -440,6 +494,39 @@ def test_rows_have_the_square_of_their_copies(changes: tuple[str, ...]) -> None:
     assert rows == pytest.approx(one * np.array([4.0, 9.0, 1.0, 16.0, 4.0]), rel=1e-6, abs=0.0)
     stated = tally.privacy_of_a_row(4)
     assert exact_delta(4.0 * math.sqrt(one), stated.epsilon) == pytest.approx(stated.delta, rel=1e-5, abs=0.0)
+
+
+def test_powers_of_all_that_sent() -> None:
+    """Three slots of twelve workers, each with its own power: the sixth of these is the median, to 0.05 dB."""
+    tally = rehearse(TWELVE.with_overrides("workers.centre=none"), 8, 10)
+    watts = np.sort(tally.worker_energy_joules) / 3 / tally.system.joules_per_watt
+    power = tally.transmit_power
+    assert power.median == pytest.approx(10 * math.log10(watts[5]) + 30, abs=0.051)
+    assert power.largest == pytest.approx(10 * math.log10(watts[-1]) + 30, abs=1e-9)
+    assert power.limit == TWELVE.radio.max_power_dbm
+    alike = replace(tally.transmit_power, median=power.largest)
+    tally.power_dbm = DecibelHistogram()
+    tally.power_dbm.add(torch.tensor([watts[-1] * 1e4]))  # the middle of a step may lie above all that was sent
+    assert tally.transmit_power == alike
+
+
+def test_rounds_are_drawn_one_by_one_with_words_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = list[tuple[bool, range]]()
+
+    def noted(setting: AirSetting, slots: range) -> SlotTensors:
+        drawn.append((setting.in_rounds, slots))
+        return draw_slots(setting, slots)
+
+    monkeypatch.setattr("airmixml.radio.tally.draw_slots", noted)
+    asked = Scenario.preset("trustless-digits-rounds").with_overrides("radio.slots=2", "learner.rounds=3")
+    tally = rehearse(asked, 65, 10)
+    slots = [slot for in_rounds, some in drawn for slot in some if not in_rounds]
+    assert slots == [0, 1]
+    first = asked.radio.slots + 1  # after one that stays free
+    assert [some for in_rounds, some in drawn if in_rounds] == [
+        range(slot, slot + 1) for slot in range(first, first + 3)
+    ]
+    assert (tally.slots, tally.rounds) == (5, 3)
 
 
 def test_what_a_report_says_of_receptions(monkeypatch: pytest.MonkeyPatch) -> None:
