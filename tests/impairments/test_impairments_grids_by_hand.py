@@ -15,7 +15,13 @@ from scipy.special import i0e
 from airmixml import Scenario
 from airmixml.impairments import gain_bound
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gain_bound import GainsInRounds, gain_spread, gains_in_rounds, largest_power_gain
+from airmixml.impairments.gain_bound import (
+    GainsInRounds,
+    antenna_gain_bound,
+    gain_spread,
+    gains_in_rounds,
+    largest_power_gain,
+)
 from airmixml.impairments.gain_laws import (
     GaussianError,
     SumBound,
@@ -220,6 +226,27 @@ def test_gains_of_a_run_are_bounded_by_the_laws_of_their_errors(
     assert largest_power_gain(asked, 40, symbols) == pytest.approx(exact**2 * (1 + 1e-9), rel=1e-13)
 
 
+def test_unless_told_otherwise_nobody_knows_how_many_symbols_there_are() -> None:
+    asked = ROUNDS.on_air("campus").with_overrides("air.antennas=3")
+    for bound in (largest_power_gain, antenna_gain_bound):
+        assert bound(asked, 40) == bound(asked, 40, 0) > bound(asked, 40, 1)
+
+
+@pytest.mark.parametrize("antennas", [1, 3])
+@pytest.mark.parametrize("symbols", [0, 1500])
+def test_an_error_without_a_law_has_its_share_of_the_failure(symbols: int, antennas: int) -> None:
+    """No floor under a fade: 1 + sqrt(variance / p), p half of the failure over all seats, antennas and pieces."""
+    asked = MNIST.with_overrides(
+        *("mixing.power=fixed", "mixing.power_scale_watts=1e-12", "radio.fading=rayleigh", "air.gain_failure=1e-3"),
+        *(ESTIMATE, RECIPROCITY, "air.phase_noise_hz=50", f"air.antennas={antennas}"),
+    )
+    pieces = frame_of(asked.air, 1500).with_pilots.pieces if symbols else 1 << 20
+    half = 0.5e-3 / min(antennas, 2)
+    alone = (1.0 + math.sqrt(0.01 * 40 * pieces * antennas / half)) ** 2
+    joint = joint_bound((GaussianError(1.0, 0.01, drawn="slot"),), 0.0, 0.0, 1, 40 / half)
+    assert largest_power_gain(asked, 40, symbols) == pytest.approx(alone * joint**2 * (1 + 1e-9), rel=1e-12)
+
+
 NEW = 'air.renewed_errors=["reciprocity_nmse_db"]'
 
 
@@ -237,14 +264,15 @@ def test_gains_in_rounds_of_which_only_the_largest_is_known(changes: tuple[str, 
     assert gains_in_rounds(asked, 9.0, most_antennas, 150) is None
 
 
-def test_gains_in_rounds_that_never_fail() -> None:
-    """A decibel at one antenna; at four, n times 4 v, and v ln(1 / p) / 1e4 at the largest tilt."""
-    asked = ROUNDS.with_overrides("air.antennas=4", "air.amplitude_error_db=1", "air.gain_failure=1e-2")
+@pytest.mark.parametrize("antennas", [2, 4])
+def test_gains_in_rounds_that_never_fail(antennas: int) -> None:
+    """A decibel at one antenna; at M of them, n times M v, and v ln(1 / p) / 1e4 at the largest tilt."""
+    asked = ROUNDS.with_overrides(f"air.antennas={antennas}", "air.amplitude_error_db=1", "air.gain_failure=1e-2")
     found, rounds = gains_in_rounds(asked, 10**0.1, 100.0, 150), asked.learner.rounds
     assert found is not None
     assert found.at_chosen == (10**0.1,) * rounds
     rarity = math.log(300 / (0.005 * rounds / asked.slots_on_air))
-    exact = [4.0 * 10**0.1 * (1.0 + rarity / 1e4 / n) for n in range(1, rounds + 1)]
+    exact = [antennas * 10**0.1 * (1.0 + rarity / 1e4 / n) for n in range(1, rounds + 1)]
     assert found.at_server == pytest.approx(exact, rel=1e-12)
 
 
