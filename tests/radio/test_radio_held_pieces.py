@@ -10,7 +10,7 @@ from symbol_by_symbol import receive_symbol_by_symbol, with_pilot_symbols
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import SeatDraws, draw_gains
+from airmixml.impairments.gains import SeatDraws, both, draw_gains
 from airmixml.radio.air import Reception, air_of
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.transmission import make_sender
@@ -90,8 +90,8 @@ class Given:
     def batches(self) -> list[list[slice]]:
         return [self.parts]
 
-    def with_pilots(self, _: slice) -> torch.Tensor:
-        return self.all
+    def planes(self, _: slice) -> torch.Tensor:
+        return both(self.all)
 
     def of_pilots(self, _: slice) -> torch.Tensor:
         return self.all[:, :, self.draws.frame.pieces :]

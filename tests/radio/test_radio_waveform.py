@@ -1,5 +1,6 @@
 """The fast path against an independent simulation of sampled waveforms: 100 workers, 400 symbols."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from waveform import Crowd, Hardware
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.radio import simulate_blocks
+from airmixml.scenario.air import STAYING
 from airmixml.workers import Population
 
 WORKERS, INPUTS, CLASSES = 100, 390, 10
@@ -81,6 +83,8 @@ def ours(has: Hardware, slots: int) -> tuple[float, float]:
     keys = [
         f"air.{name}={value}" for name, value in vars(has).items() if name != "silence_symbols" and np.isfinite(value)
     ]
+    # The other simulation has forty devices for each worker, of which one sends in a slot.
+    keys.append(f"air.renewed_errors={json.dumps(list(STAYING))}")
     quiet = ("radio.noise_dbm=-250", "air.pilot_share=1", "mixing.policy=equalmix", "mixing.power=fixed")
     scenario = Scenario().with_overrides(
         *(f"workers.count={WORKERS}", f"radio.scheduled={WORKERS}", f"radio.slots={slots}", "workers.label_weight=0.1"),
