@@ -145,3 +145,12 @@ def test_entries_about_some() -> None:
         assert found is not None
         assert found.tolist() == some
     assert _who({"who": None}, 5) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_what_is_left_of_two_is_what_is_left_of_the_one_that_spent_most(gaussian: bool) -> None:
+    budget, parts = Budget(epsilon=1.0, delta=1e-5), [Loss.of(squared_mu=value) for value in (0.01, 0.04)]
+    left = [budget.epsilon_left(each, delta=1e-7, gaussian=gaussian) for each in parts]
+    assert 0.0 < left[1] < left[0]
+    both = Loss.of(squared_mu=np.array([0.01, 0.04]))
+    assert budget.epsilon_left(both, delta=1e-7, gaussian=gaussian) == left[1]

@@ -11,7 +11,8 @@ from slots_for_tests import gaussian_epsilon_with_many_digits
 from airmixml.messages import PrivacyError
 from airmixml.privacy import Design, Eavesdropper, GaussianSlots, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.evaluation import Question, better_receivers, certified_epsilon
+from airmixml.privacy.evaluation import Question, better_receivers, calibrate_power, certified_epsilon
+from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import in_steps, state_jointly, together
 
 # Squared shifts are the squared move times received watts, over half of 4 W.
@@ -508,3 +509,23 @@ def test_a_replaced_sample_keeps_its_phase_and_a_removed_worker_s_seat_does_not(
     assert (hidden.squared_move, known.squared_move) == (24.0, 10.0)
     hidden, known = NEAR.views(heard, "remove-one")
     assert (hidden.squared_move, known.squared_move) == (24.0, 24.0)
+
+
+def test_a_power_is_found_in_closed_form_whatever_limits_the_transmitters() -> None:
+    """Eight who all send, 60 slots of 0.02 W and 5 of none: mu^2 = 60 f 0.02 d / (sigma^2 / 2) for the server."""
+    design = Design(
+        workers=8,
+        scheduled=8,
+        received_watts=(0.02, 0.0),
+        counts=(60, 5),
+        sensitivity=Sensitivity(removal=6.0, replacement=10.0),
+        noise_watts=4.0,
+    )
+    limited = design.stating(replace(design.fact(facts.Transmitters), limit_watts=1e-3))
+    mu = gaussian_mu(2.0, 1e-5)
+    for each in (design, limited):
+        found = calibrate_power(
+            each, adversary=Server(), accountant="gdp", adjacency="remove-one", delta=1e-5, epsilon=2.0
+        )
+        assert found == pytest.approx(mu**2 / (60 * 0.02 * 6.0 / 2.0), rel=1e-8)
+    assert (facts.WorkersNoise().failure, facts.WorkersNoise().rounding) == (0.0, None)

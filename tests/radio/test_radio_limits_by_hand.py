@@ -454,7 +454,7 @@ def test_power_below_which_the_limit_tells_nothing_of_a_hidden_schedule() -> Non
     assert found(30) == found(-20) > found(-30) > found(-40) > found(-50) == found(-80)
     for limit_dbm in (-30, -40):
         watts = 10.0 ** (limit_dbm / 10 - 3) * weakest_gain(asked)
-        assert 1.0 - found(limit_dbm) / watts == pytest.approx(1e-12, rel=1e-2)
+        assert 1.0 - found(limit_dbm) / watts == pytest.approx(1e-12, rel=1e-2, abs=0.0)
     assert found(-80) == pytest.approx(found(30, 'privacy.adversary="server"'), rel=1e-9, abs=0.0)
     nearest = float(asked.radio.path_loss_kind.gain(asked.radio, np.array([1.0]))[0]) ** 2
     assert found(-120) == pytest.approx(1e-15 * nearest, rel=1e-9, abs=0.0)
@@ -473,7 +473,7 @@ def test_rounds_that_are_received_more_strongly_reach_the_limit_first() -> None:
     )
     watts = 10.0 ** (-6.5) * weakest_gain(asked) / 4.0
     found = private_received_watts(asked, sensitivity_of(asked, 784, 10))
-    assert 1.0 - found / watts == pytest.approx(1e-12, rel=1e-2)
+    assert 1.0 - found / watts == pytest.approx(1e-12, rel=1e-2, abs=0.0)
 
 
 # ------------------------------------------------------------------------------------------------------ reports
