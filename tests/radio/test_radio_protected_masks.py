@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 
 from airmixml import PrivacyError, Scenario, simulate
+from airmixml.integers import integer_noise
 from airmixml.masks.graph import draw_graph, who_is_left
 from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
-from airmixml.radio import impaired_reception
+from airmixml.radio import impaired_reception, workers_noise
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, any_masking, masking_of
 from airmixml.radio.system import planned_design
+from airmixml.radio.transmission import simulate_family
 from airmixml.radio.transmitters import ResidualNoise
+from airmixml.scenario import RunContext
 from airmixml.streams import Secret
 
 DIGITS = Scenario.preset("trustless-digits").with_overrides("privacy.colluders=12")
@@ -122,3 +125,21 @@ def test_so_does_the_server_s_statement_where_it_rests_on_masks() -> None:
         assert ("without knowing the graph" in stated.why) == assumed
         assert ("without knowing the graph" in Server(colluders=12).why(design)) == assumed
         assert (stated.hidden_failure > 0) == assumed
+
+
+@pytest.mark.parametrize("secret", [None, Secret()])
+def test_only_a_simulation_draws_its_integers_fast(secret: Secret | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where so many numbers are sent that a simulation does not form them: in protection each is."""
+    fast = []
+    real = integer_noise.draw_skellam
+
+    def draw(variance: float, generator: Any, shape: tuple[int, ...], *, simulated: bool = False) -> Any:
+        fast.append(simulated)
+        return real(variance, generator, shape, simulated=simulated)
+
+    monkeypatch.setattr(integer_noise, "draw_skellam", draw)
+    monkeypatch.setattr(workers_noise, "_MOST_FORMED", 0)
+    scenario = Scenario.preset("trustless-digits-digital").with_overrides("workers.count=60", "radio.scheduled=60")
+    simulate_family([scenario], context=RunContext(secret=secret))
+    assert fast
+    assert set(fast) == {secret is None}
