@@ -105,7 +105,7 @@ def test_masks_of_a_protected_run_hide_as_much_as_planned() -> None:
 
 @pytest.mark.parametrize("colluders", [0, 3])
 def test_who_knows_the_graph_of_a_round_that_recovers(colluders: int) -> None:
-    """The fewest who hold enough shares, of two lists that half-way from a majority to 380 must sign, at 64 neighbours."""
+    """The fewest who hold enough shares, of lists that half-way from a majority to 380 sign."""
     asked = of(400, "privacy.mask_degree=64", "privacy.most_absent=0.05", f"privacy.colluders={colluders}")
     graph, rules, told = choose_masking(asked).graph, rules_of(asked, choose_masking(asked)), informed_with(asked)
     assert graph is not None
