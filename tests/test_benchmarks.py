@@ -67,7 +67,9 @@ def test_rows_of_the_slots_are_whole(suite: Callable[[str], ModuleType], monkeyp
     slots, tables = suite("bench_slots"), suite("bench_tables")
     small = suite("made_up_digits").made_up_digits(50, 10)
     monkeypatch.setattr(slots, "made_up_digits", lambda _samples: small)
-    rows = slots.rows("cpu", True, slots=128)
+    *rows, checks = slots.rows("cpu", True, slots=128)
+    assert checks["measured"] > 0.0
+    assert checks["target"] == {"most": 1.0}
     assert [row["target"] for row in rows] == [{"faster": 6.0}, {"faster": 15.0}, {"faster": 5.0}, {"within": 1.7}]
     for row in rows:
         assert row["ours_seconds"] > 0

@@ -258,7 +258,8 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = _CPU) -
         **vars(power),
     )
     sent: SlotTensors = air.sent(setting, planned, channels, slots)
-    drawn = {name: getattr(sent, name) for name in ("magnitude", "ratios", "power_scale_watts", "power_watts")}
+    # A share that is no number makes a power that is none.
+    drawn = {name: getattr(sent, name) for name in ("magnitude", "power_scale_watts", "power_watts")}
     check_finite("draws of slots", **drawn)
     return sent
 

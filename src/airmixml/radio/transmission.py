@@ -345,7 +345,7 @@ def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, firs
             f"radio.noise_dbm = {setting.scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; "
             "lower the noise or the path loss, or raise the power"
         )
-    check_finite("reception", clean=clean, received=received, noise_variance=variance, snr=snr)
+    check_finite("reception", received=received, noise_variance=variance, snr=snr)
     return MixtureBlock(
         first_slot=first_slot,
         inputs=received[:, :inputs],
