@@ -1,7 +1,7 @@
 """Whether a server is well, and its numbers, for monitoring on its own machine: no name, no key and no address.
 
 ``/healthz`` answers ``ok`` (200), or why not (503); ``/metrics`` is text in the exposition format of Prometheus, 0.0.4.
-Both are counts of all workers together, so that whoever can reach the port learns of none of them.
+Both are counts of all workers together, so that no reader of the port learns of any one of them.
 """
 
 from collections.abc import Iterator
