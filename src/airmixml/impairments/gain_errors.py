@@ -350,7 +350,8 @@ class ReciprocityError(_Additive):
 
     The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
     leaves a multiplicative error (Guillaud, Slock and Knopp 2005, ISSPA). It is relative to the channel itself,
-    so fading makes it no worse. It stays until the device is calibrated again: for good, unless a profile says otherwise.
+    so fading makes it no worse. It stays until the device is calibrated again: for good, unless a profile says
+    otherwise.
     """
 
     about = "difference between uplink and downlink that calibration leaves"
